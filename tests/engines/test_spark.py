@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,13 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.data.dataset import Dataset
+from discretion.data.dataset import Dataset, Piece
 from discretion.engines.scan import Scan
+from discretion.engines.spark import SparkRows, spark_session
 from discretion.errors import DataError, PlanError
 from discretion.method import scaling
-from tests.engines.test_scan import METHODS, OPTIONS, folder, frame, memory  # noqa: F401 - fixtures
+from discretion.release.large import run_large, scan_data
+from tests.engines.test_scan import METHODS, OPTIONS, folder, frame, make_plan, memory  # noqa: F401 - fixtures
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'discretion[spark]'")
 pytestmark = [
@@ -29,7 +32,6 @@ BY_ROWS = scaling("rows")
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Any]:
-    from discretion.engines.spark import spark_session
 
     made = spark_session("local[2]", "700MB")
     yield made
@@ -94,3 +96,68 @@ def test_groups_are_refused(scan: Scan) -> None:
 def test_errors_come_back_as_they_are(scan: Scan) -> None:
     with pytest.raises(DataError, match=r"'income': 0 values lie below the lower bound and [0-9]+ above"):
         dc.AdditiveNoise(columns=["income"], sd_share=0.2, upper=10_000)(scan, seed=1)
+
+
+def test_a_release_is_that_of_memory(
+    folder: Path,  # noqa: F811
+    frame: pl.DataFrame,  # noqa: F811
+    session: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("discretion.release.large.PART_ROWS", 40_000)
+    frame.write_parquet(tmp_path / "all.parquet")
+    seed = 2**110 + 9
+    one = make_plan(tmp_path, "all.parquet").run(seed=seed)
+    one.write(tmp_path / "one")
+    plan = make_plan(tmp_path, str(folder / "*.parquet"))
+    other = run_large(plan, scan_data(plan, engine="spark"), seed=seed, publish=True)
+    other.write(tmp_path / "other")
+    parts = sorted((tmp_path / "other").glob("data-*.parquet"))
+    assert len(parts) == 4
+    assert pl.read_parquet(tmp_path / "one" / "data.parquet").equals(pl.concat(map(pl.read_parquet, parts)))
+    orders = [np.load(tmp_path / f"{name}-private" / "order.npy") for name in ("one", "other")]
+    assert np.array_equal(*orders)
+    assert other.findings[0].value == one.findings[0].value
+
+
+def test_a_machine_that_is_lost(memory: Dataset, scan: Scan, tmp_path: Path) -> None:  # noqa: F811
+    marker = tmp_path / "died"
+
+    def look(piece: Piece) -> bytes:
+        if os.getpid() != driver and not marker.exists():
+            marker.touch()
+            os._exit(1)
+        return piece.number("income").tobytes()
+
+    driver = os.getpid()
+    assert scan.each_batch(["income"], look) == memory.each_batch(["income"], look)
+    assert marker.exists()
+
+
+def test_only_summaries_reach_the_driver(scan: Scan, monkeypatch: pytest.MonkeyPatch) -> None:
+    received = []
+    collected = SparkRows._collected
+
+    def counting(self: SparkRows, found: Any) -> Any:
+        table = collected(self, found)
+        received.append(table.nbytes)
+        return table
+
+    monkeypatch.setattr(SparkRows, "_collected", counting)
+    study = dc.Study(scan, seed=SEED + 1).apply(METHODS["additive-noise"])
+    assert received and sum(received) < len(scan) / 2, "a byte for two records, in all"
+    with pytest.raises(DataError, match="needs all rows in memory"):
+        study.current.series("income")
+    with pytest.raises(PlanError, match="do not come to the driver"):
+        study.current.collect()
+
+
+def test_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr("discretion.engines.spark.shutil.which", lambda name: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(PlanError, match="openjdk-17-jre-headless"):
+        spark_session()

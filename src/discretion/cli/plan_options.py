@@ -28,6 +28,19 @@ def engine_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def cluster_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add these options for what can also be done on a Spark cluster."""
+    master = click.option(
+        "--master", metavar="MASTER", help="with --engine spark: the cluster, as Spark names it; default: local[2]"
+    )
+    engine = click.option(
+        "--engine", type=click.Choice(["memory", "duckdb", "spark"]), default="memory", show_default=True,
+        help="where rows are worked on; duckdb, spark: they stay in their Parquet files, and may be more than memory "
+        "holds; spark: by the machines of a cluster, which must see these files and TMPDIR",
+    )  # fmt: skip
+    return engine(engine_options[1](master(command)))
+
+
 out_option = click.option(
     "--out", metavar="FOLDER", help="public folder of the release, instead of the plan's `output`"
 )

@@ -45,6 +45,8 @@ class Piece:
     data: Dataset
     start: int
     stop: int
+    place: int = 0
+    """where the first of these rows stands in the file, where rows are not in memory"""
 
     def __len__(self) -> int:
         return self.stop - self.start

@@ -120,6 +120,9 @@ class RemoteStore(ScanStore, Protocol):
     ) -> list[_T]:
         """Give what is found in each batch, in their order, or in several of them put together."""
 
+    def spread(self, items: Sequence[Any], work: Callable[[Any], Any]) -> list[Any]:
+        """Work on items there, and give what was found, in the order of the items."""
+
     def first_batch(self, rows: Passing, look: Callable[[Piece], _T]) -> _T:
         """Give what is found in the first batch."""
 
@@ -189,7 +192,7 @@ class _Tried:
         probe = data._derive(data.frame, (), {})
         probe._changed = frozenset()
         done = method.perform(probe, decision, replace(ctx, progress=ignore_progress))
-        levels = {name: _one_level(name, level) for name, level in done.levels.items()}
+        levels = {name: one_level(name, level) for name, level in done.levels.items()}
         gone = len(probe) - len(done)
         return cls(probe.columns, done._frame.clear(), done._changed, done.schema, levels, gone)
 
@@ -331,6 +334,12 @@ class Scan(Dataset):
     @property
     def _remote(self) -> RemoteStore:
         return cast(RemoteStore, self.store)
+
+    def hashes(self, hash_of: Callable[[Path], str]) -> dict[Path, str]:
+        """Hash the files, each where it is read."""
+        files = self.store.files
+        found = self._remote.spread(files, hash_of) if self.store.remote else map(hash_of, files)
+        return dict(zip(files, found, strict=True))
 
     def passing(self, columns: Sequence[str] | None = None) -> Passing:
         """Give what must be known to make batches of some columns, or of all after every step, on other machines."""
@@ -528,7 +537,7 @@ class Scan(Dataset):
         found = pl.concat(parts, how="vertical_relaxed").group_by(columns).agg(adding).sort(FIRST)
         data = self._counted(found.select(columns), found)
         data._changed, data.steps, data.schema = last._changed, last.steps, last.schema
-        data.levels = MappingProxyType({name: _one_level(name, level) for name, level in last.levels.items()})
+        data.levels = MappingProxyType({name: one_level(name, level) for name, level in last.levels.items()})
         return self._own(data)
 
     def _table_elsewhere(self, columns: list[str]) -> Dataset:
@@ -642,7 +651,7 @@ class Scan(Dataset):
         with spilling():
             done.frame.select(*names, *hidden).write_parquet(file, row_group_size=BATCH_ROWS)
         kinds = {name: done.frame.schema[name] for name in names}
-        levels = {name: _one_level(name, level) for name, level in done.levels.items() if name in touched}
+        levels = {name: one_level(name, level) for name, level in done.levels.items() if name in touched}
         step = _Replacement(method.kind, method.perturbs, file, kinds, levels)
         first = next(self.stream())
         new = self._derived(step.perform(first, None, ctx))
@@ -709,7 +718,7 @@ class Scan(Dataset):
         for name in Dataset.__slots__:
             setattr(new, name, getattr(made, name))
         new.schema, new.steps = like.schema, self.steps
-        new.levels = MappingProxyType({name: _one_level(name, level) for name, level in like.levels.items()})
+        new.levels = MappingProxyType({name: one_level(name, level) for name, level in like.levels.items()})
         new.store, new.pending, new._kept = self.store, self.pending, {}
         new.carried, new.matched, new.places = None, self.matched, self.places
         return new
@@ -789,7 +798,8 @@ def _names(found: Any) -> frozenset[str]:
     return frozenset().union(*(_names(one) for one in found)) if found else frozenset()
 
 
-def _one_level(name: str, level: Level) -> int:
+def one_level(name: str, level: Level) -> int:
+    """Give the level of a column that has one for all rows."""
     if isinstance(level, int):
         return level
     found = np.unique(level)

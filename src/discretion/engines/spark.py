@@ -253,7 +253,9 @@ class SparkRows(DuckdbRows):
         files = self.rows
 
         def work(run: tuple[int, int]) -> list[_T]:
-            made = (_piece(rows.states(number, frame)[-1]) for number, frame in files.batches(run, rows.columns))
+            made = (
+                _piece(rows.states(number, frame)[-1], number) for number, frame in files.batches(run, rows.columns)
+            )
             found = (look(piece) for piece in made)
             return list(found) if merge is None else [reduce(merge, found)]
 
@@ -265,7 +267,7 @@ class SparkRows(DuckdbRows):
 
         def work(run: tuple[int, int]) -> _T:
             number, frame = next(files.batches(run, rows.columns))
-            return look(_piece(rows.states(number, frame)[-1]))
+            return look(_piece(rows.states(number, frame)[-1], number))
 
         found: _T = self.spread([(0, 1)], work)[0]
         return found
@@ -352,8 +354,8 @@ def _opened(answer: tuple[str, Any]) -> Any:
     return found
 
 
-def _piece(data: Dataset) -> Piece:
-    return Piece(data, 0, len(data))
+def _piece(data: Dataset, number: int) -> Piece:
+    return Piece(data, 0, len(data), number * BATCH_ROWS)
 
 
 def _as_text(kind: pl.DataType) -> bool:

@@ -238,7 +238,7 @@ def input_facts(plan: Plan, original: Dataset) -> dict[str, Any]:
     """Say what was read: records, columns, the file and its hash, or a hash of the rows."""
     facts: dict[str, Any] = {"records": len(original), "columns": list(original.columns)}
     if isinstance(original, Scan):
-        files = [{"file": str(file), "sha256": sha256_of(file)} for file in original.store.files]
+        files = [{"file": str(file), "sha256": found} for file, found in original.hashes(sha256_of).items()]
         return {**facts, "files": files, "engine": original.store.name}
     path = plan.data.get("path")
     if path and "://" not in path and (file := Path(plan.resolve(path))).is_file():

@@ -35,7 +35,7 @@ from discretion.release.assess import Assessment, NotRun, no_attack
 from discretion.release.attack_set import attack_set, too_large
 from discretion.release.gate import check_publishable, judge, told_by_others
 from discretion.release.holdout import run_with_holdout
-from discretion.release.order import Order, order_key
+from discretion.release.order import Order, order_key, published_digest
 from discretion.release.plan import Plan, Shown, Step
 from discretion.release.plan_columns import check_columns
 from discretion.release.release import Release
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 50_000
 """Records on which pictures and attacks by rows are computed."""
-_PLACE, _KEY = "discretion:place", "discretion:key"
+PLACE, KEY = "discretion:place", "discretion:key"
 _T = TypeVar("_T")
 _ON_SAMPLE = (
     "Computed on this sample: {}. There an attacker has fewer records to confuse with the right one, so that linkages "
@@ -64,7 +64,14 @@ PART_ROWS = 1 << 22
 """Rows of a published part: as many are in memory while they are put in order."""
 
 
-def scan_data(plan: Plan, source: str | Path | None = None, *, memory: str = "4GB") -> Scan:
+def scan_data(
+    plan: Plan,
+    source: str | Path | None = None,
+    *,
+    memory: str = "4GB",
+    engine: str = "duckdb",
+    master: str | None = None,
+) -> Scan:
     """Open the data of a plan, or another delivery of it, whose rows stay in their files."""
     path = source or plan.data.get("path")
     if path is None:
@@ -75,8 +82,14 @@ def scan_data(plan: Plan, source: str | Path | None = None, *, memory: str = "4G
         raise PlanError(
             f"data: {', '.join(others)}: rows that stay in their files are read from Parquet or text, without these"
         )
-    files = data_files(path if source else plan.resolve(path))
-    store = DuckdbRows(files, memory, columns=plan.data.get("columns"), schema=plan.schema, given=Given(**dialect))
+    place = path if source else plan.resolve(path)
+    columns, given = plan.data.get("columns"), Given(**dialect)
+    if engine == "spark":
+        from discretion.engines.spark import open_spark
+
+        store: DuckdbRows = open_spark(place, master, None, memory, None, columns, plan.schema, given)
+    else:
+        store = DuckdbRows(data_files(place), memory, columns=columns, schema=plan.schema, given=given)
     check_columns(plan, tuple(store.kinds))
     return Scan(store, plan.schema.only(list(store.kinds)))
 
@@ -198,7 +211,11 @@ def _gathered(scan: Scan, positions: Ints, progress: Progress) -> Dataset:
     import polars as pl
 
     parts = []
-    for start, data in _batches(scan.stream(), len(scan), progress, "reading"):
+    if scan.store.remote:
+        from discretion.release.spread import gathered
+
+        parts = gathered(scan, positions)
+    for start, data in () if scan.store.remote else _batches(scan.stream(), len(scan), progress, "reading"):
         inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + len(data))]
         if len(inside):
             parts.append(data.frame[inside - start])
@@ -219,20 +236,24 @@ def _batches(stream: Iterator[_T], rows: int, progress: Progress, label: str) ->
 
 
 @dataclass(frozen=True)
-class _Carried:
+class Carried:
     """What came of carrying out the steps: the sample after each, and all the rows in a private file."""
 
     states: tuple[Dataset, ...]
-    rows: _RowFiles
+    rows: CarriedFiles
     hidden: Mapping[str, int]
     """suppressed cells of each column that has any"""
 
 
-def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Progress) -> _Carried:
+def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Progress) -> Carried:
     """Let all rows pass through the steps once: keep the sample after each, and write the result in its order."""
     import polars as pl
 
-    rows = _RowFiles(current.store.spill, dict(current.kinds))
+    if current.store.remote:
+        from discretion.release.spread import carry_out
+
+        return carry_out(current, original, positions, progress)
+    rows = CarriedFiles(current.store.spill, dict(current.kinds))
     states: list[list[pl.DataFrame]] = []
     masks: list[list[tuple[dict[str, NDArray[np.bool_]], int]]] = []
     like: list[Dataset] = []
@@ -249,7 +270,7 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
                     found = places < len(data)
                     found[found] = data.row_ids[places[found]] == positions[first:last][found]
                     chosen = places[found]
-                    kept.append(data.frame[chosen].with_columns(pl.Series(_PLACE, data.row_ids[chosen])))
+                    kept.append(data.frame[chosen].with_columns(pl.Series(PLACE, data.row_ids[chosen])))
                     marked.append(
                         ({name: data.suppressed(name)[chosen] for name in data.suppressed_cells}, len(chosen))
                     )
@@ -258,8 +279,8 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
     made = []
     for frames, marked, one in zip(states, masks, like, strict=True):
         frame = pl.concat(frames, how="vertical_relaxed")
-        data = original._derive(frame.drop(_PLACE), one.changed, {})
-        data._rows = np.searchsorted(positions, frame[_PLACE].to_numpy())
+        data = original._derive(frame.drop(PLACE), one.changed, {})
+        data._rows = np.searchsorted(positions, frame[PLACE].to_numpy())
         data.schema, data.levels, data.steps = one.schema, one.levels, one.steps
         data._masks = MappingProxyType(
             {
@@ -268,10 +289,10 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
             }
         )
         made.append(data)
-    return _Carried(tuple(made), rows, dict(hidden))
+    return Carried(tuple(made), rows, dict(hidden))
 
 
-class _RowFiles:
+class CarriedFiles:
     """All rows in private Parquet files of one part each, and where each row stood in the original.
 
     A batch in which no value lies beyond a bound keeps a narrower type than others have: where a type turns out too
@@ -321,6 +342,10 @@ class _RowFiles:
         """Where each row stood in the original."""
         return np.memmap(self.folder / "places", np.int64, "r")
 
+    def digest(self, records: int) -> bytes:
+        """Hash what is published, in its order."""
+        return published_digest(records, self.kinds, self.column)
+
     def column(self, name: str) -> Iterator[pl.Series]:
         """Give a column batch by batch."""
         return (frame[name] for frame in self.batches([name]))
@@ -338,7 +363,7 @@ class _RowFiles:
                     yield pl.DataFrame(pl.from_arrow(pa.Table.from_batches([batch]))).cast(kinds)
 
 
-def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carried: _Carried) -> LargeRelease:
+def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carried: Carried) -> LargeRelease:
     """Measure and judge: by classes on all records, otherwise on the sample."""
     ctx, scan = study.context(), current.original
     shown = shown_measures(plan, study.original, released)
@@ -372,7 +397,7 @@ class LargeRelease(Release):
 
     several: ClassVar[str] = "parts"
     current: Scan = field(kw_only=True)
-    rows: _RowFiles = field(kw_only=True, repr=False)
+    rows: CarriedFiles = field(kw_only=True, repr=False)
     hidden: Mapping[str, int] = field(default_factory=dict, kw_only=True, repr=False)
     """suppressed cells of each column"""
     on_sample: tuple[str, ...] = field(default=(), kw_only=True)
@@ -420,12 +445,17 @@ class LargeRelease(Release):
         """The key of the order in which the rows are published; None where they stay as they are."""
         if self.plan.order == "keep":
             return None
-        return order_key(self.study.seed, self.records, self.rows.kinds, self.rows.column)
+        return order_key(self.study.seed, self.rows.digest(self.records))
 
     def write_data(self, folder: Path) -> dict[str, str]:
         """Write the parts, and give their hashes; where each row stood is kept for the journal."""
         from discretion.release.journal import sha256_of
 
+        if self.current.store.remote:
+            from discretion.release.spread import SpreadRows
+
+            rows = cast(SpreadRows, self.rows)
+            return rows.write(folder, self._order_file, self.order, self.study.progress)
         if self.order is None:
             for part in self.rows.parts:
                 shutil.copyfile(part, folder / part.name)
@@ -446,16 +476,16 @@ class LargeRelease(Release):
             for frame in self.rows.batches(list(self.rows.kinds), 16 * BATCH_ROWS):
                 self.study.progress(start, 2 * self.records, "putting rows in order")
                 keys = keyed_mix(np.arange(start, start + len(frame)), key)
-                stood = pl.Series(_PLACE, places[start : start + len(frame)])
-                buckets.deal(frame.with_columns(stood, pl.Series(_KEY, keys)), keys)
+                stood = pl.Series(PLACE, places[start : start + len(frame)])
+                buckets.deal(frame.with_columns(stood, pl.Series(KEY, keys)), keys)
                 start += len(frame)
             order = np.lib.format.open_memmap(self._order_file, mode="w+", dtype=np.int64, shape=(self.records,))
             start = 0
             for number, frame in enumerate(buckets.each(), start=1):
                 self.study.progress(self.records + start, 2 * self.records, "putting rows in order")
-                part = frame[key_order(frame[_KEY].to_numpy())]
-                part.drop(_KEY, _PLACE).write_parquet(folder / f"data-{number:05}.parquet", compression="snappy")
-                order[start : start + len(part)] = part[_PLACE].to_numpy()
+                part = frame[key_order(frame[KEY].to_numpy())]
+                part.drop(KEY, PLACE).write_parquet(folder / f"data-{number:05}.parquet", compression="snappy")
+                order[start : start + len(part)] = part[PLACE].to_numpy()
                 start += len(part)
             order.flush()
 
@@ -550,6 +580,11 @@ def assess_large(
     return Assessment(Scores(scores), tuple(failed), asking, None if measures else no_attack(before, scores), after)
 
 
+def bucket_of(keys: NDArray[np.uint64], buckets: int) -> NDArray[np.uint32]:
+    """Tell by the leading bits of keys into which bucket each row goes."""
+    return ((keys >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)).astype(np.uint32)
+
+
 class _Buckets:
     """Private files into which rows are dealt by the leading bits of a key."""
 
@@ -565,7 +600,7 @@ class _Buckets:
         """Put rows into their buckets."""
         import pyarrow as pa
 
-        bucket = ((keys >> np.uint64(32)) * np.uint64(len(self.paths)) >> np.uint64(32)).astype(np.uint32)
+        bucket = bucket_of(keys, len(self.paths))
         order = np.argsort(bucket, kind="stable")
         ends = np.searchsorted(bucket[order], np.arange(len(self.paths) + 1))
         table = frame[order].to_arrow()

@@ -81,7 +81,7 @@ def secret_order(data: Dataset, seed: int) -> Ints:
         whole = data.series(name)
         return (whole.slice(start, _PIECE) for start in range(0, len(whole), _PIECE))
 
-    mixed = keyed_mix(positions, order_key(seed, len(data), data.frame.schema, column))
+    mixed = keyed_mix(positions, order_key(seed, published_digest(len(data), data.frame.schema, column)))
     units = data.having("household")
     if not units:
         from discretion.kernels.order import key_order
@@ -105,10 +105,15 @@ def in_order_of(score: Score, order: Ints) -> Score:
     return replace(score, per_record=score.per_record[order], more_per_record=more)
 
 
-def order_key(
-    seed: int, rows: int, kinds: Mapping[str, pl.DataType], column: Callable[[str], Iterator[pl.Series]]
+def order_key(seed: int, published: bytes) -> bytes:
+    """Give the key of the order: of the seed, and of what is published (`published_digest`)."""
+    return keyed_hash(Context(seed).secret, "row order", published)[:16]
+
+
+def published_digest(
+    rows: int, kinds: Mapping[str, pl.DataType], column: Callable[[str], Iterator[pl.Series]]
 ) -> bytes:
-    """Give the key of the order: of the seed, and of what is published, row by row as it stands.
+    """Hash what is published, row by row as it stands.
 
     `column` gives the values of a column in their order, in one piece or in several.
     """
@@ -131,4 +136,4 @@ def order_key(
             for number, part in enumerate(column(name)):
                 joined = part.cast(pl.String).fill_null("").str.join("\0").item()
                 found.update(("\0" * bool(number) + str(joined or "")).encode())
-    return keyed_hash(Context(seed).secret, "row order", found.digest())[:16]
+    return found.digest()

@@ -21,7 +21,7 @@ import polars as pl
 import yaml
 
 from benchmarks.ratio import Line, cpu
-from discretion.cli.demo_parties import free_ports
+from discretion.cli.demo import free_ports
 from discretion.parties.agreement import Agreement, make_identity, sign_agreement
 from discretion.parties.encrypted import EncryptedTotals, Keys, decrypt, encrypt
 from discretion.parties.intersection import commit

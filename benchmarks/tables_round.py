@@ -10,7 +10,7 @@ import polars as pl
 import discretion as dc
 from benchmarks.ratio import Line, compare
 from benchmarks.tables import businesses
-from discretion.tables.released_audit import audit_rounded
+from discretion.tables.audit import audit_rounded
 
 
 def square(side: int = 50, seed: int = 0) -> dc.Cells:

@@ -177,7 +177,7 @@ class AssignmentLinkage(_AssignmentLinkage):
         intruder: Any = ...,
     ) -> None: ...
 
-from discretion.protect.household import AtHouseholdLevel as _AtHouseholdLevel
+from discretion.protect.record_swap import AtHouseholdLevel as _AtHouseholdLevel
 
 class AtHouseholdLevel(_AtHouseholdLevel):
     """Apply a method to households as wholes, so that all members get the same change."""
@@ -256,7 +256,7 @@ class BetaLikeness(_BetaLikeness):
         enhanced: bool = True,
     ) -> None: ...
 
-from discretion.protect.blank_and_impute import BlankAndImpute as _BlankAndImpute
+from discretion.protect.record_swap import BlankAndImpute as _BlankAndImpute
 
 class BlankAndImpute(_BlankAndImpute):
     """Replace values of some households in small blocks by those of similar households elsewhere."""
@@ -831,7 +831,7 @@ class Il1s(_Il1s):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-from discretion.protect.synthetic.sequence import IndependentMargins as _IndependentMargins
+from discretion.protect.synthetic.sequential_trees import IndependentMargins as _IndependentMargins
 
 class IndependentMargins(_IndependentMargins):
     """Draw every column from its own distribution, independently of all others."""
@@ -854,7 +854,7 @@ class IndependentMargins(_IndependentMargins):
         min_support: int = 3,
     ) -> None: ...
 
-from discretion.protect.microaggregation_columnwise import IndividualRanking as _IndividualRanking
+from discretion.protect.microaggregation_groups import IndividualRanking as _IndividualRanking
 
 class IndividualRanking(_IndividualRanking):
     """Replace each value by the mean of k neighboring values, each column on its own."""
@@ -1369,7 +1369,7 @@ class OptimalGeneralization(_OptimalGeneralization):
         seconds: float | None = None,
     ) -> None: ...
 
-from discretion.protect.microaggregation_columnwise import OptimalMicroaggregation as _OptimalMicroaggregation
+from discretion.protect.microaggregation_groups import OptimalMicroaggregation as _OptimalMicroaggregation
 
 class OptimalMicroaggregation(_OptimalMicroaggregation):
     """Replace each value by the mean of its group, each column on its own, with the least possible squared error."""
@@ -1619,7 +1619,7 @@ class Profitability(_Profitability):
         frequency: str = '',
     ) -> None: ...
 
-from discretion.protect.microaggregation_columnwise import ProjectionMicroaggregation as _ProjectionMicroaggregation
+from discretion.protect.microaggregation_groups import ProjectionMicroaggregation as _ProjectionMicroaggregation
 
 class ProjectionMicroaggregation(_ProjectionMicroaggregation):
     """Replace values by the mean of k records that follow each other along one axis through the data."""
@@ -2059,7 +2059,7 @@ class Suda(_Suda):
         missing: Literal['category', 'wildcard', 'ignore'] | Literal['skip'] = 'category',
     ) -> None: ...
 
-from discretion.protect.suppress_records import SuppressByRisk as _SuppressByRisk
+from discretion.protect.suppress import SuppressByRisk as _SuppressByRisk
 
 class SuppressByRisk(_SuppressByRisk):
     """Make cells of the records missing whose risk is above a bound, or drop these records."""
@@ -2074,7 +2074,7 @@ class SuppressByRisk(_SuppressByRisk):
         limit: float = 1.0,
     ) -> None: ...
 
-from discretion.protect.suppress_records import SuppressRecords as _SuppressRecords
+from discretion.protect.suppress import SuppressRecords as _SuppressRecords
 
 class SuppressRecords(_SuppressRecords):
     """Drop the records of classes that break privacy models, up to a limit."""

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.anonymize import anonymize, explorer, search
+from discretion.anonymize import anonymize, explorer
 from discretion.anonymize.problem import SearchProblem, Settings
 
 
@@ -31,7 +31,7 @@ def many_columns(columns: int, rows: int = 400, seed: int = 0) -> dc.Dataset:
 def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every lattice as too large to list."""
     monkeypatch.setattr(explorer, "LISTED", 1)
-    monkeypatch.setattr(search, "_PROVABLE", 100)
+    monkeypatch.setattr(explorer, "_PROVABLE", 100)
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.05, 1.0])
@@ -42,7 +42,7 @@ def test_walks_find_the_optimum_of_a_small_lattice(tiny_limits: None, limit: flo
     assert found.bound <= found.score
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(explorer, "LISTED", 10**6)
-        patch.setattr(search, "_PROVABLE", 10**6)
+        patch.setattr(explorer, "_PROVABLE", 10**6)
         best = anonymize(data, [dc.KAnonymity(k=5)], suppression_limit=limit)
     assert best.proven
     assert found.bound <= best.score + 1e-12
@@ -53,7 +53,6 @@ def test_time_limit_gives_an_answer_and_a_bound(monkeypatch: pytest.MonkeyPatch)
     ticks = count()
     clock = SimpleNamespace(monotonic=lambda: next(ticks) * 0.01)  # a look at the clock takes a hundredth of a second
     monkeypatch.setattr(explorer, "time", clock)
-    monkeypatch.setattr(search, "time", clock)
     data = many_columns(14, 2000)
     found = anonymize(data, [dc.KAnonymity(k=5)], suppression_limit=0.05, seconds=2.0)
     assert next(ticks) < 400, "it stopped when the time was over"
@@ -87,8 +86,8 @@ def test_infeasible_large_lattice(tiny_limits: None) -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_the_bound_is_never_above_the_optimum(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """200 small lattices, searched as large ones and stopped at any time, against all their nodes."""
-    monkeypatch.setattr(search, "_PROVABLE", 10)
-    monkeypatch.setattr(search, "_LOOK_AHEAD", 16)
+    monkeypatch.setattr(explorer, "_PROVABLE", 10)
+    monkeypatch.setattr(explorer, "_LOOK_AHEAD", 16)
     proven = stopped = 0
     for seed in range(50 * part, 50 * part + 50):
         rng = np.random.default_rng(seed)
@@ -107,8 +106,7 @@ def test_the_bound_is_never_above_the_optimum(part: int, monkeypatch: pytest.Mon
         ticks = count()
         clock = SimpleNamespace(monotonic=lambda ticks=ticks: next(ticks) * 0.01)
         monkeypatch.setattr(explorer, "time", clock)
-        monkeypatch.setattr(search, "time", clock)
-        found = search.search(problem.explore(), float(rng.uniform(0.03, 0.5)))
+        found = explorer.search(problem.explore(), float(rng.uniform(0.03, 0.5)))
         if best is None:
             assert found.best is None
             continue
@@ -121,7 +119,7 @@ def test_the_bound_is_never_above_the_optimum(part: int, monkeypatch: pytest.Mon
 
 
 def test_progress_tells_what_was_found_and_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_PROVABLE", 100)
+    monkeypatch.setattr(explorer, "_PROVABLE", 100)
     told: list[str] = []
     anonymize(
         many_columns(7, 2000),

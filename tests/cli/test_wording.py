@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discretion.cli.wording import in_options
+from discretion.cli.console import in_options
 from tests.cli.conftest import Cli
 
 APPLY = ["apply", "round", "in.csv", "out.csv"]

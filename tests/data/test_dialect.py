@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from discretion.data.dialect import Dialect, sniff
 from discretion.data.read import read
+from discretion.data.text import Dialect, sniff
 from discretion.errors import DataError, PlanError
 
 ROWS = [

@@ -7,8 +7,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion.data.hierarchy import TableHierarchy
-from discretion.data.hierarchy_check import check_hierarchy
+from discretion.data.hierarchy import TableHierarchy, check_hierarchy
 from discretion.errors import PlanError
 
 _ROWS = st.integers(1, 4).flatmap(

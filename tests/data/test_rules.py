@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.data.conditions import And, Condition, Filter, Not, Or
 from discretion.data.rules import LevelRule, read_rules
+from discretion.data.sql_filter import And, Condition, Filter, Not, Or
 
 from ..online.naive import holds
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import discretion as dc
-from discretion.data import files, labels
+from discretion.data import files
 from discretion.data.dataset import Dataset
 from discretion.data.read import read
 from discretion.data.schema import Column, Schema
@@ -206,8 +206,8 @@ def test_failure_leaves_everything_as_it_was(
         temporary.write_bytes(b"half")
         raise failure
 
-    for module, name in ((files, "write_binary"), (labels, "write_labelled")):
-        monkeypatch.setattr(module, name, midway)
+    for name in ("write_binary", "write_labelled"):
+        monkeypatch.setattr(files, name, midway)
     monkeypatch.setattr("discretion.data.write._to_text", midway)
     kind = DataError if isinstance(failure, OSError) else type(failure)
     with pytest.raises(kind):

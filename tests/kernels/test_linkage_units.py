@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED, Terms, build_tree, pair_costs
-from discretion.kernels.linkage_units import nearest_units
+from discretion.kernels.linkage import ABSOLUTE, NOMINAL, SQUARED, Terms, build_tree, nearest_units, pair_costs
 
 
 @settings(max_examples=120, deadline=None)

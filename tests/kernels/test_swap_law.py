@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion.kernels.exchange import nearest_exchanged, who_has_what
-from discretion.kernels.linkage_mixed import SQUARED, SWAPPED, Terms, build_tree, nearest_mixed
-from discretion.kernels.swap import swap_partners
-from discretion.kernels.swap_law import Laws, swap_law
+from discretion.kernels.linkage import (
+    SQUARED,
+    SWAPPED,
+    Terms,
+    build_tree,
+    nearest_exchanged,
+    nearest_mixed,
+    who_has_what,
+)
+from discretion.kernels.swap import Laws, swap_law, swap_partners
 
 LEAST = -2 * np.log(1e-12)
 

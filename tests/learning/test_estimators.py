@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import discretion as dc
-from discretion.learning.estimators import IN_MEMORY, Model, accept_model, names_for
+from discretion.learning.fitting import IN_MEMORY, Model, accept_model, names_for
 from discretion.part import parse
 
 TREE = "sklearn.tree:DecisionTreeClassifier"

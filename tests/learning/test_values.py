@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.learning.cases import build_case
 from discretion.learning.columns import Labels, Numbers, labels_of, merge, outside_view, read_column
-from discretion.learning.fitting import folds
-from discretion.learning.values import MOST_LEVELS, encode, filled, medians_of, weights_of
+from discretion.learning.fitting import MOST_LEVELS, build_case, encode, filled, folds, medians_of, weights_of
 
 
 def design(frame: pl.DataFrame, **schema: object) -> object:

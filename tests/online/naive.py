@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from discretion.data.conditions import And, Condition, Filter, Not, Or
+from discretion.data.sql_filter import And, Condition, Filter, Not, Or
 from discretion.online.backends import Bounded, ClampedFigure
 from discretion.online.declare import TableSpec
 from discretion.online.question.query import Aggregate, Query

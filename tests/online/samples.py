@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from discretion.data.conditions import And, Condition, Everything, Filter, Not, Or
+from discretion.data.sql_filter import And, Condition, Everything, Filter, Not, Or
 from discretion.online.declare import TableSpec
 from discretion.online.question.query import Aggregate, Query
 

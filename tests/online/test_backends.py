@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from discretion.data.conditions import Condition, Everything, Not
+from discretion.data.sql_filter import Condition, Everything, Not
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.online.backends import Backend, Bounded, ClampedFigure, Limits, QueryTimeout, Routed, open_backend
 from discretion.online.backends.duckdb import DuckdbBackend

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import discretion as dc
-from discretion.data.conditions import Filter
+from discretion.data.sql_filter import Filter
 from discretion.online.audit import LinearAudit
 from discretion.online.audit.exact import OTHERS, BaseGroups, base_groups, rule_of
 from discretion.online.declare import ColumnSpec, ServiceSpec

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import discretion as dc
-from discretion.data.conditions import Condition
+from discretion.data.sql_filter import Condition
 from discretion.online.client import Connection, ServiceError
 from discretion.online.question.query import Aggregate, Query
 from tests.online.services import NOISE, running, students

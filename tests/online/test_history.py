@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.data.conditions import Condition
+from discretion.data.sql_filter import Condition
 from discretion.errors import DataError, QueryRefused
 from discretion.online.audit import AnsweredSum
 from discretion.online.audit.history import EVERYBODY, AnswerHistory

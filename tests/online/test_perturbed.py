@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.data.conditions import And, Condition, Filter, Not, Or
+from discretion.data.sql_filter import And, Condition, Filter, Not, Or
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.backends import Backend, open_backend
 from discretion.online.declare import PerturbedPolicy, ServiceSpec, TableSpec

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discretion.data.conditions import And, Condition, Not, Or
+from discretion.data.sql_filter import And, Condition, Not, Or
 from discretion.errors import QueryRefused
 from discretion.online.question.query import Aggregate, Query, admit
 from tests.online import naive, samples

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 import discretion as dc
-from discretion.data.conditions import Condition
+from discretion.data.sql_filter import Condition
 from discretion.online.declare import PerturbedPolicy
 from discretion.online.perturbed import CellKeys, Perturbation
 from discretion.online.question.answer import Answer

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from discretion.data.conditions import And, Condition, Everything, Not, Or
+from discretion.data.sql_filter import And, Condition, Everything, Not, Or
 from discretion.errors import QueryRefused
 from discretion.online.backends import Layout, Sql, emit_bins, emit_bounded, emit_exact, is_binned, quote
 from discretion.online.declare import TableSpec

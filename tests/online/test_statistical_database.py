@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.data.conditions import Condition
+from discretion.data.sql_filter import Condition
 from discretion.online.declare import ServiceSpec
 from discretion.online.dp import sensitivity
 from discretion.online.dp.sensitivity import Unit

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import yaml
 
-from discretion.cli.demo_parties import free_ports
+from discretion.cli.demo import free_ports
 from discretion.parties.agreement import Agreement, make_identity, sign_agreement
 from discretion.parties.sharing import Sharing, make_runtime
 from tests.parties.member import take_part

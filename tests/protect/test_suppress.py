@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
-from discretion.protect.suppress_search import Reading, _ModelSearch
+from discretion.protect.suppress import Reading, _ModelSearch
 from tests.shared import reference
 
 NONE = -1

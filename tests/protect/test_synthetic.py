@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 import discretion as dc
 from discretion.method import Decision
 from discretion.protect.synthetic.generator import told_apart
-from discretion.protect.synthetic.sequence import TreeGrowth, _fit, _pruned, grow
+from discretion.protect.synthetic.sequential_trees import TreeGrowth, _fit, _pruned, grow
 from discretion.protect.synthetic.variables import NumberMargin, Variable, pack, unpack
 
 GENERATORS = (dc.SequentialTrees, dc.GaussianCopula, dc.IndependentMargins, dc.MomentPreserving)

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.release.codebook import Codebook, shown_counts
+from discretion.release.criteria import Codebook, shown_counts
 from tests.release.survey import PLAN, put_survey, survey
 
 DDI = "{ddi:codebook:2_5}"

@@ -11,10 +11,18 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.release.compare import comparable_measures, data_file, match, plan_beside, read_releases, short_names
-from discretion.release.comparison import ComparedRelease, Comparison
+from discretion.release.compare import (
+    ComparedRelease,
+    Comparison,
+    comparable_measures,
+    data_file,
+    match,
+    plan_beside,
+    read_releases,
+    short_names,
+)
 from discretion.release.report.wording import percent
-from discretion.release.tune_cache import Figure
+from discretion.release.tune_scales import Figure
 from tests.release.survey import PLAN, ROLES, put_survey, survey, without
 
 FEW = {name: role for name, role in ROLES.items() if name not in ("person_id", "savings")}

@@ -13,7 +13,7 @@ import yaml
 
 import discretion as dc
 from discretion.part import all_parts, holds_parts
-from discretion.release.part_paths import map_paths
+from discretion.release.plan import map_paths
 from tests.release.survey import ROLES, survey
 
 KNOWN = {"columns": ["sex", "region"]}

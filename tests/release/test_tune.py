@@ -17,11 +17,9 @@ from discretion.release.plan import Requirement
 from discretion.release.report.risk_utility_map import NARROW, draw, map_of
 from discretion.release.study import Study
 from discretion.release.tune import Screening, halving
-from discretion.release.tune_cache import Figure, data_digest
-from discretion.release.tune_limits import tolerance_bound
 from discretion.release.tune_result import Point
-from discretion.release.tune_scales import Scale, default_utility, gain_of, loss_of
-from discretion.release.tune_space import Setting, settings_of
+from discretion.release.tune_scales import Figure, Scale, data_digest, default_utility, gain_of, loss_of
+from discretion.release.tune_space import Setting, settings_of, tolerance_bound
 from tests.release.survey import ROLES, survey
 
 RISK = dc.RankInterval(columns=["income"], percent=5)

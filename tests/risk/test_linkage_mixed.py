@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.context import Context
-from discretion.kernels.linkage_mixed import (
+from discretion.kernels.linkage import (
     ABSOLUTE,
     NOMINAL,
     SQUARED,
@@ -18,11 +18,11 @@ from discretion.kernels.linkage_mixed import (
     Terms,
     Tree,
     build_tree,
+    count_allowed,
     nearest_mixed,
     pair_costs,
 )
-from discretion.kernels.linkage_windows import count_allowed
-from discretion.kernels.swap_law import Laws, swap_costs, swap_law
+from discretion.kernels.swap import Laws, swap_costs, swap_law
 from discretion.risk.identity.distances import make_space, with_gaps
 from discretion.risk.identity.intruder import view
 from discretion.risk.identity.transparency.attack import inform

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 import discretion as dc
 from discretion.context import Context
-from discretion.kernels.linkage_mixed import pair_costs
+from discretion.kernels.linkage import pair_costs
 from discretion.risk.identity.intruder import view
 from discretion.risk.identity.transparency.attack import inform
 from discretion.risk.identity.transparency.elimination import Register

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.errors import DataError, Infeasible, PlanError, RequirementNotMet
-from discretion.tables.released_audit import audit_adjusted
+from discretion.tables.audit import audit_adjusted
 from tests.tables.test_rounding import released, table
 
 

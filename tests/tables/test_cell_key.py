@@ -244,7 +244,7 @@ def probability(law: dc.tables.cell_key_table.PerturbationTable, true: int, show
 def test_what_an_attacker_believes_of_a_perturbed_count_is_what_enumeration_gives(
     variance: float, maximum: int
 ) -> None:
-    from discretion.tables.released_audit import audit_perturbed
+    from discretion.tables.audit import audit_perturbed
 
     cells = counted(np.array([[1, 4], [6, 2]])).apply_rules([dc.Threshold(minimum=3)])
     done = cells.perturb(variance=variance, maximum=maximum)
@@ -257,7 +257,7 @@ def test_what_an_attacker_believes_of_a_perturbed_count_is_what_enumeration_give
 
 
 def test_noise_that_changes_next_to_nothing_does_not_hold() -> None:
-    from discretion.tables.released_audit import audit_perturbed
+    from discretion.tables.audit import audit_perturbed
 
     rng = np.random.default_rng(3)
     cells = counted(rng.poisson(4, (6, 7))).apply_rules([dc.Threshold(minimum=4)])
@@ -273,7 +273,7 @@ def test_noise_that_changes_next_to_nothing_does_not_hold() -> None:
 
 
 def test_how_closely_noise_on_sums_can_be_guessed() -> None:
-    from discretion.tables.released_audit import audit_perturbed
+    from discretion.tables.audit import audit_perturbed
 
     frame = pl.DataFrame({"s": list("aaabbbb"), "x": [80.0, 9, 1, 30, 30, 30, 10], "key": np.arange(7) / 7.3})
     cells = dc.tabulate(frame, ["s"], "x", record_key="key").apply_rules([dc.PPercent(percent=10)])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import discretion as dc
 from discretion.tables import Dimension, write_dimension
-from discretion.tables.hierarchy_files import from_lines, level_rows, to_lines
+from discretion.tables.dimensions import from_lines, level_rows, to_lines
 
 NESTED = {"Total": {"N": {"n1": ["a", "b"], "n2": ["c"]}, "S": ["d"]}}
 CODES = ("Total", "N", "n1", "a", "b", "n2", "c", "S", "d")

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.errors import Infeasible
 from discretion.kernels.elimination import PRIME, Relations, inverse, invert_all, minus, plus, publishable, times
-from discretion.tables.elimination import eliminate
-from discretion.tables.singletons import known_combinations, known_rows
+from discretion.tables.elimination import eliminate, known_combinations, known_rows
 from tests.shared import reference
 from tests.tables import naive
 from tests.tables.exact import Span, columns, learned

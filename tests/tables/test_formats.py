@@ -12,7 +12,7 @@ import pytest
 import discretion as dc
 from discretion.errors import DataError, PlanError
 from discretion.tables import formats
-from discretion.tables.formats.rda import read_rda
+from discretion.tables.formats.argus import read_rda
 
 TREE = {"All": {"North": ["N1", "N2"], "South": ["S1", "S2"]}}
 

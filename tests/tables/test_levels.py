@@ -14,9 +14,7 @@ from discretion.context import Context
 from discretion.errors import Cancelled, Infeasible, PlanError
 from discretion.tables.attacker_system import Prior
 from discretion.tables.elimination import eliminate
-from discretion.tables.levels import costs, levels
-from discretion.tables.levels_local import Rooms
-from discretion.tables.levels_model import frame_of
+from discretion.tables.levels import Rooms, costs, frame_of, levels
 from tests.shared import reference
 from tests.tables import brute
 from tests.tables.test_audit import verdict

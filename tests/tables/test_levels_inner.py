@@ -10,10 +10,7 @@ import pytest
 
 import discretion as dc
 from discretion.tables.attacker_system import Prior
-from discretion.tables.levels import costs, levels
-from discretion.tables.levels_inner import InnerModel
-from discretion.tables.levels_local import Rooms
-from discretion.tables.levels_model import RoomModel, first_equal, frame_of
+from discretion.tables.levels import InnerModel, RoomModel, Rooms, costs, first_equal, frame_of, levels
 from tests.tables import brute
 from tests.tables.test_levels import KINDS, protected
 

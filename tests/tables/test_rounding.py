@@ -147,7 +147,7 @@ def test_multiples_are_seen_through_floating_point_noise() -> None:
 
 
 def test_sensitive_cells_go_to_the_neighbor_that_protects() -> None:
-    from discretion.tables.released_audit import audit_rounded
+    from discretion.tables.audit import audit_rounded
 
     counts = np.array([[1, 24, 36], [17, 2, 41], [12, 33, 1]])
     cells = table(counts).apply_rules([dc.Threshold(minimum=3)])
@@ -158,7 +158,7 @@ def test_sensitive_cells_go_to_the_neighbor_that_protects() -> None:
 
 
 def test_the_audit_of_a_rounded_table_finds_what_enumeration_finds() -> None:
-    from discretion.tables.released_audit import audit_rounded
+    from discretion.tables.audit import audit_rounded
 
     rng = np.random.default_rng(8)
     for _ in range(6):
@@ -182,7 +182,7 @@ def test_the_audit_of_a_rounded_table_finds_what_enumeration_finds() -> None:
 
 @pytest.mark.parametrize("base", [3, 5, 10, 50])
 def test_the_audit_of_cells_without_a_level_looks_whether_they_are_found_exactly(base: int) -> None:
-    from discretion.tables.released_audit import audit_rounded
+    from discretion.tables.audit import audit_rounded
 
     cells = table(np.array([[8, 14], [16, 19]])).mark({"v0": "0", "v1": "0"}, "unsafe")
     done = cells.round_controlled(base)
@@ -201,7 +201,7 @@ def test_the_audit_of_a_rounded_table_tries_again_where_the_solver_loses_its_way
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from discretion.tables.attacker import Block
-    from discretion.tables.released_audit import audit_rounded
+    from discretion.tables.audit import audit_rounded
 
     done = table(np.array([[1, 14], [16, 19]])).apply_rules([dc.Threshold(minimum=3)]).round_controlled(5)
     right = audit_rounded(done)

@@ -586,7 +586,7 @@ def test_what_a_step_did_is_said(app: App) -> None:
 
 def test_a_cancelled_search_leaves_the_finished_map(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     from discretion.errors import Cancelled
-    from discretion.release import tune_plan
+    from discretion.release import tune as tune_module
     from discretion.web.project import write_json
 
     project = app.upload()
@@ -599,7 +599,7 @@ def test_a_cancelled_search_leaves_the_finished_map(app: App, monkeypatch: pytes
         write_json(project.folder / "balance-live.json", live)
         raise Cancelled("cancelled")
 
-    monkeypatch.setattr(tune_plan, "tune_plan", cancelled)
+    monkeypatch.setattr(tune_module, "tune_plan", cancelled)
     form = {"use:rank-swap": "1", "values:rank-swap": "2, 30", "seconds": "600", "do": "weigh"}
     page = app.client.post(f"{project.url}/balance", data=form).text
     assert app.job(project)["state"] == "cancelled"

@@ -9,11 +9,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 
-from discretion.anonymize.lattice import Bounds
 from discretion.anonymize.losses import AggregateName, LossName
-from discretion.anonymize.problem import SearchProblem, Settings, bounds_of, classes_of
+from discretion.anonymize.problem import SearchProblem, Settings, SummaryName, bounds_of, classes_of
+from discretion.anonymize.records import Bounds
 from discretion.anonymize.solutions import Solution, solve
-from discretion.anonymize.summaries import SummaryName
 from discretion.context import Context, Progress
 from discretion.data.dataset import Dataset
 from discretion.engines.scan import Scan, without_classes
@@ -22,7 +21,7 @@ from discretion.measure import as_percent
 from discretion.method import Decision, Method, Purpose
 from discretion.part import Columns, ColumnWeights, FrozenMapping, Scale, confidential
 from discretion.protect.recode import Generalize
-from discretion.protect.suppress_search import ClassModels
+from discretion.protect.suppress import ClassModels
 
 
 def _levels(given: object) -> object:

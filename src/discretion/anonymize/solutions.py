@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discretion.anonymize import anonymize
-from discretion.anonymize.explorer import Explorer, Node
+from discretion.anonymize.explorer import Explorer, Node, SearchResult, search
 from discretion.anonymize.problem import SearchProblem
 from discretion.anonymize.records import Steps
-from discretion.anonymize.search import SearchResult, search
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.display import table

@@ -10,11 +10,19 @@ import click
 
 from discretion.cli.apply import parse_field, write_released
 from discretion.cli.assess import parse_part
-from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
-from discretion.cli.output_checks import all_or_nothing, check_outputs
+from discretion.cli.console import (
+    GIVE_HIERARCHY,
+    all_or_nothing,
+    check_outputs,
+    common_options,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+    shown,
+)
 from discretion.cli.plan_options import engine_option, keep_order_option, order_file_option, seed_option
 from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
-from discretion.cli.wording import GIVE_HIERARCHY
 from discretion.errors import PlanError
 
 if TYPE_CHECKING:
@@ -113,7 +121,7 @@ def _of_files(
     left_out: Collection[str], options: dict[str, Any], as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Search on the counted classes of rows that stay in their files, and write a folder of Parquet parts."""
-    from discretion.cli.output_checks import check_files
+    from discretion.cli.console import check_files
     from discretion.context import new_seed
     from discretion.release.large import scan_file, write_solution
     from discretion.release.run import read_seed
@@ -244,9 +252,8 @@ def _write(solution: Solution, original: Dataset, target: str, options: dict[str
     """Write the data, the solution space and the plan step, as far as they were asked for."""
     if options["dry_run"]:
         return []
-    from discretion.data.atomic import write_text
     from discretion.data.documents import to_yaml
-    from discretion.data.write import write
+    from discretion.data.write import write, write_text
 
     force = options["force"]
     write_released(solution.dataset, original, options["seed"], target, options, quiet)

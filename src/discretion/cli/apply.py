@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 import click
 
-from discretion.cli.console import common_options, print_json, progress_bar, say
-from discretion.cli.output_checks import all_or_nothing, check_outputs
+from discretion.cli.console import all_or_nothing, check_outputs, common_options, print_json, progress_bar, say
 from discretion.cli.plan_options import keep_order_option, order_file_option, seed_option
 from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
 from discretion.cli.values import structured
@@ -23,6 +22,25 @@ if TYPE_CHECKING:
 
     from discretion.data.dataset import Dataset
     from discretion.part import Part
+
+
+@click.group()
+def seed() -> None:
+    """Make seed files: the secret from which releases draw."""
+
+
+@seed.command()
+@click.argument("file")
+@common_options
+def new(file: str, as_json: bool, quiet: bool) -> None:
+    """Draw a seed of 128 bits from the operating system and write it into a new file that only you may read."""
+    from discretion.release.seeds import SeedFile
+
+    made = SeedFile.new(file)
+    if as_json:
+        print_json({"file": str(made.path)})
+    say(f"a new seed in {made.path}: keep it secret; name it as `seed_file:` in the plan or by --seed-file", quiet)
+
 
 _LEDGER = "privacy budget that pays for it: {path: FILE, table: NAME, epsilon: NUMBER, delta: NUMBER}"
 _SCALARS = (str, int, float, bool, type(None))
@@ -237,9 +255,8 @@ def write_released(
     released: Dataset, original: Dataset, seed: int, target: str, options: dict[str, Any], quiet: bool
 ) -> None:
     """Write protected data in a random order of rows, or in its own with `--keep-order`; say which."""
-    from discretion.data.atomic import replacing
     from discretion.data.publishable import codes_lost, codes_without_definition, publishable
-    from discretion.data.write import write
+    from discretion.data.write import replacing, write
     from discretion.release.journal import write_order
     from discretion.release.order import missing_words, order_words, permuted
 
@@ -280,7 +297,7 @@ def _name_telling(data: Dataset, quiet: bool) -> None:
 
 def _run(kind: str, options: dict[str, Any]) -> None:
     from discretion.context import Context, new_seed
-    from discretion.data.conditions import bounding_numbers
+    from discretion.data.sql_filter import bounding_numbers
     from discretion.method import Method
     from discretion.release.seeds import SeedFile
 

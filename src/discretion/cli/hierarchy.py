@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discretion.cli.console import common_options, print_json, print_table, say, shown
-from discretion.cli.output_checks import check_files
+from discretion.cli.console import check_files, common_options, print_json, print_table, say, shown
 from discretion.cli.schema_options import reading_options, take_reading
 from discretion.cli.values import structured
 from discretion.errors import DataError, PlanError
@@ -50,8 +49,8 @@ def make(source: str, column: str, out: str | None, force: bool, as_json: bool, 
 
     The file lists the values of the data: keep it as private as they are.
     """
-    from discretion.data.atomic import write_text
     from discretion.data.hierarchy import hierarchy_text
+    from discretion.data.write import write_text
 
     reading = take_reading(options)
     recipe = _recipe(options)
@@ -120,7 +119,7 @@ def check(
     Finds rows of different length, values with two rows, levels that do not nest, labels that mean different things at
     two levels, and values of the column without a row; and tells what is worth knowing without being wrong.
     """
-    from discretion.data.hierarchy_check import check_hierarchy
+    from discretion.data.hierarchy import check_hierarchy
 
     if (source is None) != (column is None):
         raise PlanError("give both --data IN and --column COLUMN, or neither")

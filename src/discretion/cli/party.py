@@ -84,7 +84,7 @@ def new(
     agreement: str, parties: tuple[tuple[str, str], ...], title: str, force: bool, as_json: bool, quiet: bool
 ) -> None:
     """Write a first agreement between parties, to be changed and then signed by all."""
-    from discretion.data.atomic import write_text
+    from discretion.data.write import write_text
     from discretion.parties.agreement import Agreement
 
     path = Path(agreement)

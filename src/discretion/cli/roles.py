@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discretion.cli.console import common_options, print_json, print_table, say
-from discretion.cli.output_checks import check_files
+from discretion.cli.console import check_files, common_options, print_json, print_table, say
 from discretion.cli.schema_options import missing_codes_option, reading_options, take_missing_codes, take_reading
 
 if TYPE_CHECKING:
@@ -549,8 +548,8 @@ def _write_plan(
     options: dict[str, Any],
     codes: Mapping[str, Sequence[object]],
 ) -> None:
-    from discretion.data.atomic import write_text
     from discretion.data.detect import propose_hierarchy
+    from discretion.data.write import write_text
 
     if "://" not in source and source != "-":
         source = os.path.relpath(source, path.parent)
@@ -608,7 +607,7 @@ def _write_plan(
 
 def _output(source: str) -> str:
     """Write where the release goes; in the format that the data came in, so that labels of codes are kept."""
-    from discretion.data.formats import EXTENSIONS
+    from discretion.data.text import EXTENSIONS
     from discretion.release.plan import OUTPUT_FORMATS
 
     found = EXTENSIONS.get(Path(source).suffix.lower(), "csv")

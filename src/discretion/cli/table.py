@@ -58,8 +58,8 @@ def run_table_command(plan_file: str, as_json: bool, quiet: bool, **options: Any
     from dataclasses import replace
     from pathlib import Path
 
-    from discretion.release.table_files import check_table_places
     from discretion.release.table_plan import TablePlan
+    from discretion.release.table_run import check_table_places
 
     plan = TablePlan.load(plan_file)
     if options["seed_file"]:
@@ -213,7 +213,7 @@ def _parsed(text: str) -> Any:
 def _read(file: str, options: dict[str, Any], quiet: bool) -> Cells:
     from discretion.data.read import read
     from discretion.errors import PlanError
-    from discretion.tables.formats.argus_table import read_argus_table
+    from discretion.tables.formats.argus import read_argus_table
     from discretion.tables.ready import from_cells
 
     if Path(file).suffix.lower() == ".rda":

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
-from discretion.cli.output_checks import check_files
+from discretion.cli.console import (
+    ARROWS,
+    DIRECTIONS,
+    check_files,
+    common_options,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+    shown,
+)
 from discretion.cli.plan_options import data_option, seed_option
 
 if TYPE_CHECKING:
@@ -36,7 +45,7 @@ def tune(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """
     from discretion.release.plan import Plan
     from discretion.release.run import read_seed
-    from discretion.release.tune_plan import tune_plan
+    from discretion.release.tune import tune_plan
 
     plan = Plan.load(plan_file)
     _check_files(options["out"], options["maps"], options["force"])
@@ -70,7 +79,7 @@ def _check_files(out: str | None, maps: tuple[str, ...], force: bool) -> None:
 
 
 def _write_map(result: TuneResult, path: Path, title: str, force: bool) -> None:
-    from discretion.data.atomic import write_text
+    from discretion.data.write import write_text
 
     text = result.svg() if path.suffix.lower() == ".svg" else result.page(title)
     write_text(path, text, overwrite=force)
@@ -79,7 +88,7 @@ def _write_map(result: TuneResult, path: Path, title: str, force: bool) -> None:
 def _conclude(result: TuneResult, plan: Plan, options: dict[str, Any], quiet: bool) -> None:
     """Write the plan of the best setting; without a limit there is none to write."""
     from discretion.errors import PlanError
-    from discretion.release.tune_limits import CONFIDENCE, KEPT_SHARE
+    from discretion.release.tune_space import CONFIDENCE, KEPT_SHARE
 
     if result.untouched:
         say(f"no method changes {', '.join(result.untouched)}: the figures include them unchanged", quiet)

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from discretion.data.formats import existing_file
-from discretion.data.infer import parse_dates
+from discretion.data.text import existing_file, parse_dates
 from discretion.errors import DataError, PlanError, did_you_mean, need
 
 if TYPE_CHECKING:

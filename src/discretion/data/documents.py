@@ -303,7 +303,7 @@ def as_text(value: Any) -> Any:
 
 def write_document(content: Mapping[str, Any], path: str | Path, *, private: bool = False) -> None:
     """Write a document as YAML, TOML or JSON, whole or not at all; `private`: only the owner may read it."""
-    from discretion.data.atomic import write_text
+    from discretion.data.write import write_text
 
     path = Path(path)
     if path.suffix.lower() == ".json":

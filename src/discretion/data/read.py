@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from discretion.data.database import Address, is_url, parse_url, read_database
 from discretion.data.dataset import Dataset
-from discretion.data.dialect import Dialect, Given
-from discretion.data.files import read_arrow, read_excel, read_json, read_parquet
-from discretion.data.formats import Format, existing_file, format_of
-from discretion.data.infer import not_numbers
-from discretion.data.labels import VariableLabels, read_labelled
+from discretion.data.files import VariableLabels, read_arrow, read_excel, read_json, read_labelled, read_parquet
 from discretion.data.schema import Schema
-from discretion.data.text import TextSource, check_unique, choose_columns, read_text
+from discretion.data.text import (
+    Dialect,
+    Format,
+    Given,
+    TextSource,
+    check_unique,
+    choose_columns,
+    existing_file,
+    format_of,
+    not_numbers,
+    read_text,
+)
 from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from discretion.data.conditions import And, Condition, Everything, Filter, Linear, Not, Or, columns_of
 from discretion.data.hierarchy import ENDS, canonical, end_or_nan, interval_bounds
+from discretion.data.sql_filter import And, Condition, Everything, Filter, Linear, Not, Or, columns_of
 from discretion.errors import PlanError, QueryRefused, unknown
 from discretion.kernels.arrays import Bools, Ints
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from discretion.context import BATCH_ROWS
-from discretion.data.dialect import Given
-from discretion.data.formats import format_of
 from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
+from discretion.data.text import Given, format_of
 from discretion.engines.scan import COUNT, FIRST, Scan, spilling
 from discretion.errors import DataError, PlanError, unknown
 

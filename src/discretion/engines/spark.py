@@ -25,9 +25,9 @@ import numpy as np
 import discretion.errors
 from discretion.context import BATCH_ROWS, KeyNeeded
 from discretion.data.dataset import Dataset, Piece
-from discretion.data.dialect import Given
 from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
+from discretion.data.text import Given
 from discretion.engines.duckdb import DuckdbRows, _metadata, _private_folder, _reading, _rechunked, data_files
 from discretion.engines.scan import COUNT, FIRST, Passing
 from discretion.errors import DataError, DiscretionError, PlanError

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, PlainSerializer, Tag, model_validator
 
-from discretion.data.conditions import Scalar
 from discretion.data.documents import Declared, Document, DocumentKind, Faults, Place, parse_yaml, read_document
+from discretion.data.sql_filter import Scalar
 from discretion.errors import PlanError, QueryRefused, did_you_mean, unknown
 from discretion.part import FileName
 from discretion.privacy.accounting import Accountant

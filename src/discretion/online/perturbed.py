@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.data.conditions import And, Condition, Filter
+from discretion.data.sql_filter import And, Condition, Filter
 from discretion.errors import PlanError, QueryRefused
 from discretion.kernels.arrays import Floats, Ints
 from discretion.online.backends import Backend, GroupKey, table_of

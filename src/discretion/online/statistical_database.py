@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.data.conditions import is_text
+from discretion.data.sql_filter import is_text
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.online.audit.exact import ExactMode, SumProtection
 from discretion.online.audit.history import AnswerHistory

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from discretion.data.atomic import replacing
+from discretion.data.write import replacing
 from discretion.errors import DataError, PlanError, RequirementNotMet, need, unknown
 from discretion.outputs.judge import (
     LEFT_OUT,

@@ -26,7 +26,7 @@ _WHAT = "computing between parties"
 
 def make_identity(name: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, Path]:
     """Write `name.crt`, which everybody may see, and `name.key`, which only its owner may read."""
-    from discretion.data.atomic import check_target, write_text
+    from discretion.data.write import check_target, write_text
 
     x509 = need("cryptography.x509", _WHAT, "parties")
     forms = need("cryptography.hazmat.primitives.serialization", _WHAT, "parties")
@@ -448,7 +448,7 @@ def signature_file(path: Path, party: str) -> Path:
 
 def sign_agreement(path: Path, party: str, key: Path, commitment: str = "") -> Signature:
     """Sign an agreement for a party; the signature is written beside it."""
-    from discretion.data.atomic import write_text
+    from discretion.data.write import write_text
 
     agreement = Agreement.load(path)
     certificate = agreement.party(party).certificate

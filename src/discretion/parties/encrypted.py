@@ -218,7 +218,7 @@ class Keys:
         Every one of the `owners` gets a folder of its own with a token, and can send one part; an owner with fewer than
         `least_people` sends none: beside empty parts of others the totals would be those of one owner or person.
         """
-        from discretion.data.atomic import check_target, replacing, write_text
+        from discretion.data.write import check_target, replacing, write_text
 
         place = Path(folder)
         try:

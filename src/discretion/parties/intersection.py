@@ -118,8 +118,8 @@ def commit(path: Path, party: str, agreement: Agreement, data: str | Path) -> st
     """Blind the identifiers of a file, keep the blinded set beside the agreement, and give the hash to be signed."""
     import polars as pl
 
-    from discretion.data.atomic import write_text
     from discretion.data.read import read
+    from discretion.data.write import write_text
 
     column = _statistic(agreement).column
     frame = read(data).frame

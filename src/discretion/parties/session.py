@@ -636,7 +636,7 @@ class RunCount:
 
     def add(self) -> None:
         """Count a run, before its first value is opened (whether it is allowed is such a value)."""
-        from discretion.data.atomic import alone_beside, write_text
+        from discretion.data.write import alone_beside, write_text
 
         with alone_beside(self.file):
             found = self._read()

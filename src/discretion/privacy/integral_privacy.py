@@ -19,9 +19,7 @@ from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.learning.associations import RuleField, RuleThresholds, items_of
 from discretion.learning.columns import Labels, Numbers, Values, read_column
-from discretion.learning.estimators import Model, Task, accept_model
-from discretion.learning.fitting import Fitted, fit, seeds
-from discretion.learning.values import Design, content_order, encode
+from discretion.learning.fitting import Design, Fitted, Model, Task, accept_model, content_order, encode, fit, seeds
 from discretion.model import FailingClass, PrivacyModel, Verdict
 from discretion.part import Columns, FrozenMapping, confidential
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discretion.context import Context
-from discretion.data.conditions import Condition, Filter, Not, Or
 from discretion.data.dataset import Dataset
 from discretion.data.rules import LevelRule, broken_rows, edit_rules_of, resummed
+from discretion.data.sql_filter import Condition, Filter, Not, Or
 from discretion.kernels.arrays import Bools
 from discretion.method import Decision, Method
 from discretion.privacy.edit_rules import RuleTexts

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, mo
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
-from discretion.data.persons import PersonDraws
+from discretion.data.households import PersonDraws
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Floats, Ints32
 from discretion.method import Decision, Method, Purpose, StratifiedMethod

@@ -89,8 +89,7 @@ def write_example(folder: Path, rows: int) -> Path:
     """Write the invented census, its hierarchies and a plan."""
     import polars as pl
 
-    from discretion.data.atomic import write_text
-    from discretion.data.write import write
+    from discretion.data.write import write, write_text
     from discretion.datasets import census
     from discretion.datasets.census_draws import DIAGNOSES
 

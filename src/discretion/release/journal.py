@@ -20,7 +20,7 @@ from discretion import __version__
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision
-from discretion.release.part_paths import map_paths, resolve_path
+from discretion.release.plan import map_paths, resolve_path
 from discretion.release.under_policy import waived
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from discretion.context import BATCH_ROWS, Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
-from discretion.data.dialect import Given
 from discretion.data.schema import Schema
+from discretion.data.text import Given
 from discretion.engines.duckdb import DuckdbRows, data_files
 from discretion.engines.scan import Scan, spilling
 from discretion.errors import DataError, PlanError

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from discretion.context import SMALL_SEED
 from discretion.data.dataset import Dataset
+from discretion.data.rules import broken_rows, judge_rule, read_edit_rules
 from discretion.display import figure, table
 from discretion.errors import PlanError, RequirementNotMet, unknown
 from discretion.measure import Measure, Score, Scores, as_percent
-from discretion.release.combined import public_words as compared_words
-from discretion.release.combined import unmet as together_unmet
+from discretion.release.earlier import public_words as compared_words
+from discretion.release.earlier import unmet as together_unmet
 from discretion.release.facts import one_digit, public_figures
 from discretion.release.gate import Finding, check_publishable, dependence, remedies, telling_pairs, unsaid
 from discretion.release.plan import OUTPUT_FORMATS
@@ -23,15 +24,81 @@ from discretion.release.staging import publishing, release_places
 from discretion.release.under_policy import policy_words
 
 if TYPE_CHECKING:
+    from discretion.data.dataset import Dataset
     from discretion.method import Method
-    from discretion.release.codebook import Codebook
-    from discretion.release.combined import Together
-    from discretion.release.earlier import Averaging, Lineage
-    from discretion.release.edit_checks import EditCheck
+    from discretion.release.criteria import Codebook
+    from discretion.release.earlier import Averaging, Lineage, Together
     from discretion.release.plan import Plan
     from discretion.release.ranking import AttackerCard
     from discretion.release.seeds import SeedFile
     from discretion.release.study import Study
+
+
+@dataclass(frozen=True)
+class EditCheck:
+    """One rule: how many records break it in the original, after each step, and in the release; None: not judged."""
+
+    rule: str
+    original: int | None
+    after: tuple[tuple[str, int | None], ...]
+    released: int | None
+    undecided: int = 0
+    """records of the release whose published ranges do not say whether they break it"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the check as plain data, with what each step added or mended."""
+        return {
+            "rule": self.rule,
+            "original": self.original,
+            "after": dict(self.after),
+            "released": self.released,
+            "undecided": self.undecided,
+        }
+
+    def explain(self) -> str:
+        """Say it in words, for the internal side."""
+        moves, before = [], self.original
+        for step, count in self.after:
+            if count != before:
+                moves.append(f"{'not judged' if count is None else count} after {step}")
+            before = count
+        told = "; ".join([*moves, f"{'not judged' if self.released is None else self.released} in the release"])
+        if self.undecided:
+            told += f"; open: of {self.undecided} records the published ranges do not say it"
+        elif self.released is None:
+            told += " (open: its columns are not published, or show nothing that decides it)"
+        return f"edit rule {self.rule}: {self.original} records break it in the original; {told}"
+
+
+def edit_checks(release: Release) -> tuple[EditCheck, ...]:
+    """Count the records that break each rule of the schema, state by state."""
+    found = []
+    for rule in read_edit_rules(release.study.original.schema.edit_rules):
+
+        def count(data: Dataset, rule: Any = rule) -> int | None:
+            rows = [broken_rows(rule, copy) for copy in data.copies()]
+            return None if any(one is None for one in rows) else sum(int(one.sum()) for one in rows if one is not None)
+
+        after = tuple((item.step.id, count(item.data)) for item in release.study.done)
+        left = [judged for copy in release.data.copies() if (judged := judge_rule(rule, copy)) is not None]
+        open_ = sum(int(one.undecided.sum()) for one in left)
+        found.append(EditCheck(rule.text, count(release.study.original), after, count(release.data), open_))
+    return tuple(found)
+
+
+def public_words(checks: tuple[EditCheck, ...]) -> list[str]:
+    """Say what anybody can count in the published file."""
+    if not checks:
+        return []
+    judged = [one.released for one in checks if one.released is not None]
+    broken = sum(count > 0 for count in judged)
+    left = f"; open: {len(checks) - len(judged)} cannot be judged in it" if len(judged) < len(checks) else ""
+    ranged = sum(one.undecided > 0 for one in checks)
+    left += f"; open: in {ranged} the published ranges do not decide every record" if ranged else ""
+    all_ = "no record breaks one" if left else "all hold in every record"
+    kept = all_ if not broken else f"{broken} do not hold in every record"
+    return [f"Of {len(checks)} edit rules {len(judged)} were checked in the published file; {kept}{left}."]
+
 
 # What users of synthetic data must know: what is synthetic, what that means, how to combine copies, what it risks.
 
@@ -232,28 +299,27 @@ class Release:
     @cached_property
     def combined(self) -> tuple[Together, ...]:
         """What this release tells together with each earlier one that the plan names; never for the public."""
-        from discretion.release.combined import combined
+        from discretion.release.earlier import combined
 
         return combined(self) if self.plan.previous else ()
 
     @cached_property
     def joint(self) -> tuple[Finding, ...]:
         """The requirements that hold for this release alone and not for its numbers averaged with earlier ones."""
-        from discretion.release.combined import joint_findings
+        from discretion.release.earlier import joint_findings
 
         return joint_findings(self) if self.plan.previous else ()
 
     @cached_property
     def by_sums(self) -> tuple[Finding, ...]:
         """The requirements that do not hold for who uses the sums that the edit rules declare."""
-        from discretion.release.combined import sum_findings
+        from discretion.release.earlier import sum_findings
 
         return sum_findings(self) if self.study.original.schema.edit_rules else ()
 
     @cached_property
     def edit_checks(self) -> tuple[EditCheck, ...]:
         """How many records break each edit rule before, after every step and in the release; never for the public."""
-        from discretion.release.edit_checks import edit_checks
 
         return edit_checks(self)
 
@@ -355,7 +421,7 @@ class Release:
 
     def codebook(self, files: Sequence[Mapping[str, str]] = ()) -> Codebook:
         """Give the codebook for users of the data; `files` has the name and the hash of each data file."""
-        from discretion.release.codebook import Codebook
+        from discretion.release.criteria import Codebook
 
         return Codebook.of(self, files)
 
@@ -453,7 +519,6 @@ class Release:
 
 def _notes(release: Release) -> Iterator[str]:
     from discretion.data.publishable import codes_lost, codes_without_definition
-    from discretion.release.edit_checks import public_words
     from discretion.release.facts import dropped_alike
     from discretion.release.order import missing_words
 

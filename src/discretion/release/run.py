@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from discretion.context import Context, Progress, ignore_progress, new_seed
-from discretion.data.conditions import bounding_numbers
 from discretion.data.dataset import Dataset
 from discretion.data.rules import check_edit_rules
+from discretion.data.sql_filter import bounding_numbers
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.method import Decision

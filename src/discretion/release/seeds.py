@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from discretion.context import SMALL_SEED, Context, keyed_hash, new_seed
-from discretion.data.atomic import alone_beside, write_text
+from discretion.data.write import alone_beside, write_text
 from discretion.errors import PlanError
 
 _HEX_DIGITS = 32

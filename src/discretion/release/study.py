@@ -180,7 +180,7 @@ class Study:
 
     def scores(self, *measures: Measure) -> Scores:
         """Measure the current data against the original; without measures, a set chosen from roles and types."""
-        from discretion.release.measures import default_measures
+        from discretion.release.attack_set import default_measures
 
         chosen: Sequence[Measure] = measures or default_measures(self.original, self.current)
         return Scores(m.run(self.original, self.current, self.context().within(f"measure/{m.kind}")) for m in chosen)

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, get_args
 from discretion.data.documents import Document, as_text, read_document
 from discretion.errors import PlanError, unknown
 from discretion.part import parse
-from discretion.release.plan import Plan
-from discretion.release.plan_parser import PlanParser
+from discretion.release.plan import Plan, PlanParser
 from discretion.release.under_policy import read_policy, read_waivers, require_waivers, table_rules
-from discretion.tables.loss import FIGURES
-from discretion.tables.status import Mark
+from discretion.tables.cells import Mark
+from discretion.tables.suppression import FIGURES
 from discretion.tables.tabulate import table_lists
 
 if TYPE_CHECKING:

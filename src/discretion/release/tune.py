@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal
@@ -15,26 +16,40 @@ from numpy.typing import NDArray
 
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
-from discretion.errors import DataError, Infeasible, PlanError
+from discretion.errors import DataError, Infeasible, PlanError, unknown
 from discretion.measure import Measure
 from discretion.method import Method
+from discretion.part import Family
 from discretion.release.gate import Finding, judge
 from discretion.release.holdout import needs_split, run_with_holdout
-from discretion.release.plan import Requirement
+from discretion.release.plan import Change, Plan, Requirement, map_paths
 from discretion.release.study import Study
-from discretion.release.tune_cache import Figure, FigureCache, data_digest, release_key, rows_digest
-from discretion.release.tune_limits import ALL_ROWS, DRAWS, RUNS, SAMPLE, check_numbers, tolerance_bound
 from discretion.release.tune_result import Failed, Point, TuneResult, possible_front
 from discretion.release.tune_scales import (
+    Figure,
+    FigureCache,
     Scale,
+    data_digest,
     default_risk,
     default_utility,
     figure_of,
+    release_key,
+    rows_digest,
     screened,
     take_measures,
     touched,
 )
-from discretion.release.tune_space import Setting, settings_of
+from discretion.release.tune_space import (
+    ALL_ROWS,
+    DRAWS,
+    RUNS,
+    SAMPLE,
+    Place,
+    Setting,
+    check_numbers,
+    settings_of,
+    tolerance_bound,
+)
 from discretion.risk.identity.intruder import knowing_method
 
 # In which order settings are tried when time is short, and which are worth repeating on all rows.
@@ -691,3 +706,85 @@ def _each(
             points.pop(number, None)
             failed.append(found)
     return []
+
+
+_NUMBERS = ("max_risk", "min_utility", "seconds", "runs", "sample", "draws")
+_ENTRIES = ("methods", "risk", "utility", *_NUMBERS)
+
+Fault = Callable[[tuple[str | int, ...], str], None]
+
+
+def check_section(given: Any, fault: Fault, resolve: Change) -> dict[str, Any]:
+    """Give the section with full paths; every fault of it is reported with its place."""
+    if not isinstance(given, Mapping):
+        fault(("tune",), "expected a mapping with `methods`, `risk`, `utility` and a limit")
+        return {}
+    for key in given:
+        if key not in _ENTRIES:
+            fault(("tune", str(key)), unknown("entry", str(key), _ENTRIES))
+    section = {key: _resolved(value, resolve) for key, value in given.items()}
+    if "methods" not in section:
+        fault(("tune",), "`methods` is required: a list of methods or pipelines with grids")
+    else:
+        settings_of(section["methods"], lambda place, message: fault(("tune", "methods", *place), message))
+    families: tuple[Family, ...] = ("risk", "utility")
+    for family in families:
+        if family in section:
+            _attempt(("tune", family), fault, partial(_scale, section[family], family))
+    _attempt(("tune",), fault, lambda: check_numbers(**{name: section[name] for name in _NUMBERS if name in section}))
+    return section
+
+
+def _scale(given: Any, family: Family) -> Scale:
+    return Scale(take_measures(given, family), family)
+
+
+def _attempt(place: Place, fault: Fault, make: Callable[[], object]) -> None:
+    try:
+        make()
+    except PlanError as error:
+        for problem in error.problems:
+            fault(place, problem.removeprefix(f"{place[-1]}: "))
+
+
+def _resolved(value: Any, resolve: Change) -> Any:
+    """Make the paths in parts start at the plan's folder, in lists and pipelines too."""
+    if isinstance(value, list):
+        return [_resolved(item, resolve) for item in value]
+    return map_paths(value, resolve)
+
+
+def tune_plan(
+    plan: Plan,
+    source: str | Path | None = None,
+    *,
+    seed: int | None = None,
+    seconds: float | None = None,
+    cache: str | Path | None = None,
+    progress: Progress = ignore_progress,
+    report: Callable[[str], None] | None = None,
+    watch: Callable[[TuneResult], None] | None = None,
+) -> TuneResult:
+    """Carry out the `tune` section of a plan on its data; the plan's `steps` come before every setting."""
+    from discretion.release.run import check_data, check_plan, seed_of
+
+    if not plan.tune:
+        raise PlanError("the plan has no `tune` section: give `tune:` with `methods`, `risk`, `utility` and a limit")
+    check_plan(replace(plan, tune={}))
+    data = plan.read(source, report)
+    check_data(data)
+    options = dict(plan.tune)
+    if seconds is not None:
+        options["seconds"] = seconds
+    return tune(
+        data,
+        options.pop("methods"),
+        before=[step.method for step in plan.steps],
+        seed=seed_of(plan) if seed is None else seed,
+        cache=cache,
+        progress=progress,
+        requirements=plan.requirements,
+        knows_method=plan.knows_method,
+        watch=watch,
+        **options,
+    )

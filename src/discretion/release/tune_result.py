@@ -16,9 +16,8 @@ from discretion.method import Method
 from discretion.release.report.page import template
 from discretion.release.report.risk_utility_map import NARROW, draw, map_of
 from discretion.release.report.wording import counted, number, percent
-from discretion.release.tune_limits import CONFIDENCE, KEPT_SHARE
 from discretion.release.tune_scales import Scale
-from discretion.release.tune_space import Setting
+from discretion.release.tune_space import CONFIDENCE, KEPT_SHARE, Setting
 
 if TYPE_CHECKING:
     import polars as pl

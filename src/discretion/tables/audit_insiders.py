@@ -4,23 +4,450 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.kernels.circuits import certified
+from discretion.kernels.circuits import Net, certified
 from discretion.tables.attacker import Attacker
-from discretion.tables.attacker_system import Matrix, Prior
-from discretion.tables.audit import bounds_of, whole_numbers
-from discretion.tables.audit_certify import SLACK, Clock, Targets, certify, push_many
-from discretion.tables.audit_contributors import Group, Knowledge, Secrets
-from discretion.tables.audit_report import Audit, Bounds
-from discretion.tables.audit_witness import Witness, Witnesses
+from discretion.tables.attacker_system import Matrix, Prior, System
+from discretion.tables.audit import (
+    SLACK,
+    Audit,
+    Bounds,
+    Clock,
+    Targets,
+    bounds_of,
+    certify,
+    outsider,
+    push_many,
+    whole_numbers,
+)
+from discretion.tables.linear_program import LinearProgram
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
+
+SIZES = (200, 1000, 5000)
+"""Unknowns that a program has at least, in turn, before it has all that are tied to the sum."""
+SHARED = 2
+"""How many of these sizes are tried for several attackers together, before each is asked for alone."""
+TINY = 1e-9
+"""Deviations below this share of the amount asked for are rounding of the solver."""
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """A table that agrees with everything published: the unknowns that deviate, by how much, and what it misses."""
+
+    unknowns: Ints
+    z: Floats
+    missed: float
+
+    @cached_property
+    def by_unknown(self) -> dict[int, float]:
+        """How far each unknown deviates."""
+        return dict(zip(self.unknowns.tolist(), self.z.tolist(), strict=True))
+
+    def times(self, share: float) -> Witness:
+        """Give a share of all deviations, which is possible too."""
+        return Witness(self.unknowns, share * self.z, share * self.missed)
+
+
+class Witnesses:
+    """Finds tables in which a sum of unknowns deviates by an amount, and few unknowns do."""
+
+    def __init__(self, whole: System, weight: Floats) -> None:
+        self.whole = whole
+        self.weight = weight
+        """(unknowns,) what a deviation of each costs"""
+        self.solved = 0
+        """linear programs solved so far"""
+        self._columns = whole.A.T.tocsr()
+        self._ties = abs(whole.A)
+        self._last: tuple[bytes, dict[int, Nearby]] = b"", {}
+        self._first = 0
+        """which of the sizes was large enough for the last sum"""
+
+    def find(
+        self, target: Matrix, amount: float, known: Ints, partly: Ints, low: Floats, *, grow: bool = True
+    ) -> Witness | None:
+        """Give a table where a sum (one row) deviates by at least an amount (below 0: downwards).
+
+        Nothing in `known` deviates, and the unknowns in `partly` not below `low`. None when there is no such table;
+        without `grow`, when there is none around the sum.
+        """
+        self._turn(target)
+        sizes = (*(size for size in SIZES if 2 * size < self.whole.size), self.whole.size)
+        for number in range(self._first, len(sizes) if grow else min(max(SHARED, self._first + 1), len(sizes))):
+            near = self._near(target, max(sizes[number], len(target.indices)))
+            self.solved += 1
+            found = near.find(amount, known, partly, low)
+            if found is not None:
+                self._first = number
+            if found is not None or near.complete:
+                return found
+        return None
+
+    def _turn(self, target: Matrix) -> None:
+        """Forget the programs of another sum."""
+        key = target.indices.tobytes()
+        if self._last[0] != key:
+            self._last, self._first = (key, {}), 0
+
+    def _near(self, target: Matrix, least: int) -> Nearby:
+        kept = self._last[1]
+        if least not in kept:
+            region, complete = self._region(target, least)
+            kept[least] = Nearby(self.whole, self._columns[region], target, region, self.weight[region], complete)
+        return kept[least]
+
+    def _region(self, target: Matrix, least: int) -> tuple[Ints, bool]:
+        """Give so many unknowns around a sum, twice as many at most, and whether these are all that are tied to it."""
+        inside = np.zeros(self.whole.size, np.bool_)
+        inside[target.indices] = True
+        new = target.indices.astype(np.int64)
+        while inside.sum() < least:
+            rows = np.unique(_entries(self._columns, new))
+            reached, ties = np.unique(_entries(self._ties, rows), return_counts=True)
+            new, ties = reached[~inside[reached]], ties[~inside[reached]]
+            if not len(new):
+                return np.flatnonzero(inside), True
+            if len(new) > (most := 2 * least - int(inside.sum())):
+                new = new[np.argsort(-ties, kind="stable")[:most]]
+            inside[new] = True
+        return np.flatnonzero(inside), bool(inside.all())
+
+
+class Nearby:
+    """One program: the unknowns around a sum; all others stay as they are, so that what is found holds for the whole.
+
+    What an attacker knows is a change of bounds, and the solver goes on from its last solution.
+    """
+
+    def __init__(
+        self, whole: System, columns: Matrix, target: Matrix, region: Ints, weight: Floats, complete: bool
+    ) -> None:
+        """Take the columns (one row each) of the unknowns in a region, which are in ascending order."""
+        from scipy.sparse import csr_array, hstack
+
+        self.complete = complete
+        """whether these are all unknowns that are tied to the sum"""
+        self._region, self._n = region, len(region)
+        rows, row = np.unique(columns.indices, return_inverse=True)
+        column = np.repeat(np.arange(self._n), np.diff(columns.indptr))
+        self._sums: Matrix = csr_array((columns.data, (row, column)), shape=(len(rows), self._n))
+        self._row_low, self._row_high = whole.row_low[rows], whole.row_high[rows]
+        self._low, self._high = whole.low[region], whole.high[region]
+        self._program = LinearProgram(
+            hstack([self._sums, -self._sums]),
+            (np.zeros(2 * self._n), np.r_[self._high, -self._low]),
+            (self._row_low, self._row_high),
+            np.tile(weight, 2),
+            tight=True,
+        )
+        at = np.searchsorted(region, target.indices)
+        self._target = self._program.add_row(np.r_[at, at + self._n], np.r_[target.data, -target.data])
+        self._touched = np.zeros(0, np.int64)
+
+    def find(self, amount: float, known: Ints, partly: Ints, low: Floats) -> Witness | None:
+        """Give a table where the sum deviates by an amount, for somebody who knows some unknowns, some in part."""
+        self._bound(self._touched, self._low[self._touched], self._high[self._touched])
+        still, some = self._inside(known), self._inside(partly)
+        at, here = some[some >= 0], low[some >= 0]
+        self._bound(at, np.maximum(here, self._low[at]), self._high[at])
+        still = still[still >= 0]
+        self._bound(still, np.zeros(len(still)), np.zeros(len(still)))
+        self._touched = np.r_[at, still]
+        self._program.bound_row(self._target, *((amount, np.inf) if amount > 0 else (-np.inf, amount)))
+        return self._witness(amount) if self._program.settle() else None
+
+    def _inside(self, unknowns: Ints) -> Ints:
+        """Give the places of unknowns in the region, −1 for those outside."""
+        place = np.minimum(np.searchsorted(self._region, unknowns), self._n - 1)
+        return np.where(self._region[place] == unknowns, place, -1)
+
+    def _bound(self, place: Ints, low: Floats, high: Floats) -> None:
+        if len(place):
+            both = np.r_[place, place + self._n]
+            self._program.bound(both, np.zeros(len(both)), np.r_[high, -low])
+
+    def _witness(self, amount: float) -> Witness:
+        values = np.clip(self._program.values, self._program.low, self._program.high)
+        z = values[: self._n] - values[self._n :]
+        z[np.abs(z) <= TINY * abs(amount)] = 0.0
+        sums = self._sums @ z
+        missed = float(np.maximum(sums - self._row_high, self._row_low - sums).max(initial=0.0))
+        some = np.flatnonzero(z)
+        return Witness(self._region[some], z[some], missed)
+
+
+def _entries(matrix: Matrix, rows: Ints) -> Ints:
+    """Give the columns of some rows of a sparse matrix, one after the other."""
+    start, count = matrix.indptr[rows], np.diff(matrix.indptr)[rows]
+    inside = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    found: Ints = matrix.indices[np.repeat(start, count) + inside].astype(np.int64)
+    return found
+
+
+Group = frozenset[int]
+"""Numbers of respondents who put together what they know."""
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """Who contributes how much to each inner cell."""
+
+    inner: Ints
+    """(p,) inner cell of each entry, ascending"""
+    who: Ints
+    """(p,) respondent"""
+    x: Floats
+    """(p,) contribution"""
+    n_inner: int
+    labels: Sequence[Any]
+
+    @classmethod
+    def of(cls, cells: Cells, few: int = 1) -> Knowledge:
+        """Take contributions from the records; where there are none, from inner cells with few respondents.
+
+        Of those nothing is known but their number: they count as equal, and each is in one cell only.
+        """
+        if cells.source is not None:
+            x = cells.source.x[:, cells.active]
+            there = ~np.isnan(x)
+            return cls(
+                cells.source.inner[there],
+                cells.source.contributor[there].astype(np.int64),
+                x[there],
+                len(cells.inner_codes),
+                cells.contributors,
+            )
+        if not cells.response.counted:
+            raise PlanError("attacker: it is not known which cells have one respondent; give the column `count`")
+        own = cells.inner_cell
+        if (own < 0).any():
+            raise PlanError("attacker: ready-made linked tables do not tell who is in their common inner cells")
+        count = cells.count[own]
+        inner = np.repeat(np.arange(len(own)), np.where(count <= few, count, 0))
+        labels = [f"one in cell {cell}" for cell in own[inner].tolist()]
+        return cls(inner, np.arange(len(inner)), (cells.inner_value / np.maximum(count, 1))[inner], len(own), labels)
+
+    def label(self, who: int) -> Any:
+        """Give the name of a respondent."""
+        return self.labels[who] if len(self.labels) else who
+
+    def of_group(self, group: Group) -> tuple[Bools, Floats]:
+        """Give the inner cells that are all theirs, and what they contributed to each."""
+        theirs = np.isin(self.who, np.fromiter(group, np.int64, len(group)))
+        part = np.bincount(self.inner, theirs, self.n_inner)
+        floor: Floats = np.bincount(self.inner, np.where(theirs, self.x, 0.0), self.n_inner).astype(np.float64)
+        every = np.bincount(self.inner, minlength=self.n_inner)
+        return (part > 0) & (part == every), floor
+
+    @cached_property
+    def everybody(self) -> Ints:
+        """(inner cells,) how many respondents each has."""
+        return np.bincount(self.inner, minlength=self.n_inner)
+
+
+class Secrets:
+    """What respondents know of the unknowns of a table with gaps: those that are all theirs, and a part of others.
+
+    A coalition knows an unknown when all its respondents are in the coalition; of others it knows that they are not
+    smaller than its own part.
+    """
+
+    def __init__(self, cells: Cells, knowledge: Knowledge, spread: Matrix, low: Floats, coalition: int) -> None:
+        """Take which inner cells each unknown is the sum of, and how far it can lie below its value (−∞: any)."""
+        self.coalition, self.label, self._x = coalition, knowledge.label, cells.x
+        self._total = spread.T @ np.nan_to_num(cells.inner_value)
+        self._floors = not bool(np.isneginf(low).any())
+        self._low = low
+        self._every = knowledge.everybody
+        filled = np.diff(spread.indptr) > 0
+        self.unknown = np.full(len(filled), -1, np.int64)
+        self.unknown[filled] = spread.indices
+        """(inner cells,) the unknown each is a part of, −1 for none"""
+        self._by_who = np.argsort(knowledge.who, kind="stable")
+        self._starts = np.searchsorted(knowledge.who[self._by_who], np.arange(knowledge.who.max(initial=-1) + 2))
+        self._entries = knowledge.inner, knowledge.x
+        place = self.unknown[knowledge.inner]
+        self._owners: list[dict[int, float]] = [{} for _ in range(len(low))]
+        some = np.flatnonzero(place >= 0)
+        entries = (place[some].tolist(), knowledge.who[some].tolist(), knowledge.x[some].tolist())
+        for at, who, amount in zip(*entries, strict=True):
+            self._owners[at][who] = self._owners[at].get(who, 0.0) + amount
+        empty = np.bincount(spread.indices, self._every[filled] == 0, len(low)) > 0
+        count = np.array([len(owners) for owners in self._owners], np.int64)
+        self.known_to_some: Bools = (count > 0) & (count <= coalition) & ~empty
+        """(unknowns,) which all respondents of a possible coalition make"""
+        self.people = len(np.unique(knowledge.who[some]))
+        """how many respondents have a part in an unknown"""
+        self.numbers = int(knowledge.who.max(initial=-1)) + 1
+        """respondents are numbered below this"""
+        self._groups: dict[Group, tuple[Ints, Ints, Floats]] = {}
+
+    def _of(self, who: int) -> list[tuple[int, float]]:
+        """Give the inner cells of a respondent, and what it contributes to each."""
+        at = self._by_who[self._starts[who] : self._starts[who + 1]]
+        inner, amount = self._entries
+        return list(zip(inner[at].tolist(), amount[at].tolist(), strict=True))
+
+    @cached_property
+    def of_all(self) -> tuple[Ints, Ints, Floats]:
+        """What any possible coalition knows, as for one group: of other unknowns, the largest part one of them has."""
+        largest = np.array([sum(sorted(o.values())[-self.coalition :]) for o in self._owners], np.float64)
+        partly = np.flatnonzero((largest > 0) & ~self.known_to_some & self._floors)
+        low = np.maximum(self._low[partly], (largest - self._total)[partly])
+        return np.flatnonzero(self.known_to_some), partly, np.minimum(low, 0.0)
+
+    def net(self, whole: System) -> tuple[Net, Floats]:
+        """Give the unknowns of a system with their owners for a search for circuits, and how far each may fall.
+
+        The first counts what any coalition knows of unknowns it does not make alone. Unknowns that do not count once
+        in a sum never deviate.
+        """
+        _, partly, low = self.of_all
+        own_fall, rise = -whole.low, whole.high.copy()
+        odd = np.unique(whole.A.indices[whole.A.data != 1])
+        own_fall[odd] = rise[odd] = 0.0
+        fall = own_fall.copy()
+        fall[partly] = np.minimum(fall[partly], -low)
+        owners = [list(self._owners[u]) if self.known_to_some[u] else [] for u in range(whole.size)]
+        owners_start = np.r_[0, np.cumsum([len(people) for people in owners])].astype(np.int64)
+        everyone = np.array([who for people in owners for who in people], np.int32)
+        columns = whole.A.T.tocsr()
+        rows = np.repeat(np.arange(whole.A.shape[0]), np.diff(whole.A.indptr))
+        order = np.lexsort((-fall[whole.A.indices], self.known_to_some[whole.A.indices], rows))
+        net = Net(
+            columns.indptr.astype(np.int64),
+            columns.indices.astype(np.int32),
+            whole.A.indptr.astype(np.int64),
+            whole.A.indices[order].astype(np.int32),
+            fall,
+            rise,
+            owners_start,
+            everyone,
+        )
+        return net, own_fall
+
+    def of_group(self, group: Group) -> tuple[Ints, Ints, Floats]:
+        """Give the unknowns a group knows, those it has a part in, and the smallest deviation of these."""
+        if group not in self._groups:
+            mine = {int(self.unknown[inner]) for who in group for inner, _ in self._of(who)} - {-1}
+            known = sorted(u for u in mine if self.known_to_some[u] and self._owners[u].keys() <= group)
+            partly = [u for u in sorted(mine - set(known)) if self._floors and self._part(u, group) > 0]
+            at = np.array(partly, np.int64)
+            part = np.array([self._part(u, group) for u in partly], np.float64)
+            low = np.minimum(np.maximum(self._low[at], part - self._total[at]), 0.0)
+            self._groups[group] = np.array(known, np.int64), at, low
+        return self._groups[group]
+
+    def of_groups(self, groups: Sequence[Group]) -> tuple[Ints, Ints, Floats]:
+        """Give what any of several groups knows; a table that agrees with all of it is possible for each of them."""
+        if len(groups) == 1:
+            return self.of_group(groups[0])
+        known, partly, low = (np.concatenate(parts) for parts in zip(*map(self.of_group, groups), strict=True))
+        order = np.lexsort((-low, partly))
+        partly, low = partly[order], low[order]
+        first = np.r_[True, partly[1:] != partly[:-1]][: len(partly)]
+        return np.unique(known), partly[first], low[first]
+
+    def _part(self, place: int, group: Group) -> float:
+        return sum(amount for who, amount in self._owners[place].items() if who in group)
+
+    def allows(self, proof: Witness, group: Group) -> bool:
+        """Tell whether a table is possible for a group."""
+        known, partly, low = self.of_group(group)
+        z = proof.by_unknown
+        return all(place not in z for place in known.tolist()) and all(
+            z.get(place, 0.0) >= least for place, least in zip(partly.tolist(), low.tolist(), strict=True)
+        )
+
+    def hurt(self, proof: Witness, group: Group) -> dict[Group, float]:
+        """Give larger groups such that every coalition that a table is not possible for contains one of them.
+
+        Who knows too much of an unknown is in all of it, or has the largest part of the coalition's: so large at least.
+        Beside each stands how much deviates of what it knows.
+        """
+        larger: dict[Group, float] = {}
+        room = self.coalition - len(group)
+        for place, z in proof.by_unknown.items() if room > 0 else ():
+            owners = self._owners[place]
+            found = []
+            if self.known_to_some[place] and len(owners.keys() - group) <= room:
+                found.append(group | frozenset(owners))
+            if z < 0 and self._floors:
+                spare = float(self._total[place]) + z - self._part(place, group)
+                found += [group | {who} for who, part in owners.items() if who not in group and room * part > spare]
+            for other in found:
+                larger[other] = larger.get(other, 0.0) + abs(z)
+        return larger
+
+    def amount(self, group: Group, cell: int) -> float:
+        """Give what a group contributes to a cell."""
+        return sum(amount for who in group for inner, amount in self._of(who) if self._within(inner, cell))
+
+    def all_theirs(self, group: Group, cell: int) -> bool:
+        """Tell whether nobody else has a part in a cell."""
+        size = int(self._x.transposed.indptr[cell + 1] - self._x.transposed.indptr[cell])
+        if size > sum(int(self._starts[who + 1] - self._starts[who]) for who in group):
+            return False
+        held: dict[int, int] = {}
+        for who in group:
+            for inner, _ in self._of(who):
+                held[inner] = held.get(inner, 0) + 1
+        alone = sum(1 for inner, n in held.items() if n == self._every[inner] and self._within(inner, cell))
+        return alone == size
+
+    def _within(self, inner: int, cell: int) -> bool:
+        row = self._x.row(inner)
+        at = int(np.searchsorted(row, cell))
+        return at < len(row) and int(row[at]) == cell
+
+
+def one_coalition(
+    cells: Cells,
+    labels: Sequence[Any],
+    wanted: Bools,
+    prior: Prior,
+    rules: Sequence[Any] | None,
+    exact: bool | None,
+    clock: Clock,
+) -> Audit:
+    """Audit against respondents that are named."""
+    if cells.source is None:
+        raise PlanError("attacker: respondents are known only in tables made from records")
+    knowledge = Knowledge.of(cells)
+    names = [knowledge.label(i) for i in range(int(knowledge.who.max(initial=-1)) + 1)]
+    numbers = {name: i for i, name in enumerate(names)}
+    for label in labels:
+        if label not in numbers:
+            raise PlanError(unknown("respondent", str(label), map(str, names[:0])))
+    group = frozenset(numbers[label] for label in labels)
+    known, floor = knowledge.of_group(group)
+    attacker = Attacker(cells, prior=prior, known=known, floor=floor)
+    judged = wanted & _others(cells, known)
+    capped = _own_part_apart(cells, floor)
+    return outsider(capped, attacker, judged, prior, rules, exact, clock, f"{len(group)} respondents together")
+
+
+def _others(cells: Cells, known: Bools) -> Bools:
+    """Tell in which cells somebody else has a part."""
+    others: Bools = cells.x.transposed.dot(~known) > 0
+    return others
+
+
+def _own_part_apart(cells: Cells, floor: Floats) -> Cells:
+    """Nobody can be led to believe in less than the own contribution: cut what is required below the rest."""
+    rest = np.maximum(np.nan_to_num(cells.value) - cells.x.transposed.dot(floor), 0.0)
+    return cells.with_status(lower_required=np.minimum(cells.lower_required, rest))
+
 
 MANY = 300
 """Sensitive cells from which on circuits are looked for first; fewer are soon decided by linear programs."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,24 +16,495 @@ from discretion.context import Context, keyed_hash
 from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.tables.dimensions import Dimension
-from discretion.tables.packing import Packer
-from discretion.tables.response import Response
-from discretion.tables.sparse import Sparse
-from discretion.tables.status import Mark, Status
 
 if TYPE_CHECKING:
     import polars as pl
 
     from discretion.tables.adjustment import Adjusted
-    from discretion.tables.audit_report import Audit
+    from discretion.tables.audit import Audit
     from discretion.tables.cell_key import Perturbed
-    from discretion.tables.contributions import Contributions
     from discretion.tables.controlled_rounding import Rounded
     from discretion.tables.dimensions import Dimension
+    from discretion.tables.previous import Beside, Differences, Wide
     from discretion.tables.restructure import Restructured
     from discretion.tables.rules.rule import Rule
     from discretion.tables.suppression import Protected
-    from discretion.tables.widened import Beside, Differences, Wide
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Response:
+    """The figures of one response variable in every cell (m cells, t largest contributions)."""
+
+    name: str
+    """the response column; `count` for a table of frequencies"""
+    value: Floats
+    """(m,) what the table shows: the (weighted) sum, or the (weighted) number of records"""
+    count: Ints
+    """(m,) respondents that contribute, never weighted; several records of one respondent are one"""
+    gross: Floats
+    """(m,) sum of the absolute contributions; equal to `value` where none is negative"""
+    top: Floats
+    """(m, t) largest absolute contributions, weighted, descending; 0 where there are fewer"""
+    top_ids: Ints32
+    """(m, t) the respondents behind `top` (numbers; equal numbers are the same respondent), −1 where there is none"""
+    negative: Ints
+    """(m,) respondents whose contribution is negative"""
+    open_count: Ints
+    """(m,) respondents that have not waived protection"""
+    open_top: Floats
+    """(m,) the largest contribution among respondents that have not waived protection"""
+    requested: Floats | None
+    """(m,) the largest contribution among respondents that requested protection; None where nobody was asked"""
+    inner_value: Floats
+    """(n_inner,) the sum in each inner cell: `value == x.transposed.dot(inner_value)`"""
+    frequency: bool = False
+    """whether the table counts records"""
+    counted: bool = True
+    """whether `count` is known (ready-made cells may come without)"""
+
+    def __repr__(self) -> str:
+        return f"Response({self.name!r}, {len(self.value)} cells, {self.top.shape[1]} largest contributions)"
+
+
+Mark = Literal["safe", "unsafe", "must-publish", "preferred", "plain"]
+"""What a person can decide about a cell: never sensitive, sensitive, never suppressed, suppressed before others when
+complementary cells are chosen; `plain` takes such decisions back."""
+
+_FLAGS = ("primary", "secondary", "safe", "must_publish", "preferred")
+_NUMBERS = ("lower_required", "upper_required", "cost", "released")
+
+
+@dataclass(frozen=True, eq=False)
+class Status:
+    """One entry per cell in every array; arrays are read-only, `changed` gives new ones."""
+
+    primary: Bools
+    """sensitive by a rule or by decision"""
+    secondary: Bools
+    """suppressed to protect others"""
+    safe: Bools
+    """declared not sensitive; rules leave it alone, it may still be suppressed for others"""
+    must_publish: Bools
+    """may not be suppressed"""
+    preferred: Bools
+    """taken first when complementary cells are chosen"""
+    reason: NDArray[np.uint32]
+    """bit i is set where `reasons[i]` made the cell sensitive"""
+    reasons: tuple[str, ...]
+    """the kinds of the rules applied, and `manual`"""
+    lower_required: Floats
+    """how far below its value the lower bound an attacker finds must lie (0 for cells that are not sensitive)"""
+    upper_required: Floats
+    """how far above its value the upper bound must lie"""
+    cost: Floats | None = None
+    """what suppressing a cell costs, where the user gives it; otherwise the engine decides"""
+    released: Floats | None = None
+    """the values that go out, where they are not the true ones (rounding, adjustment, perturbation)"""
+
+    @classmethod
+    def empty(cls, m: int) -> Status:
+        """Give the status of a table about which nothing was decided."""
+        no = np.zeros(m, np.bool_)
+        zero = np.zeros(m)
+        for array in (no, zero):
+            array.flags.writeable = False
+        return cls(no, no, no, no, no, np.zeros(m, np.uint32), (), zero, zero)
+
+    def changed(self, **changes: Any) -> Status:
+        """Give a status with some arrays replaced; shapes, types and contradictions are checked."""
+        m = len(self.primary)
+        checked: dict[str, Any] = {}
+        for name, given in changes.items():
+            if name == "reasons":
+                checked[name] = tuple(given)
+                continue
+            if name not in (*_FLAGS, *_NUMBERS, "reason"):
+                raise PlanError(unknown("status", name, (*_FLAGS, *_NUMBERS, "reason", "reasons")))
+            if given is None and name in ("cost", "released"):
+                checked[name] = None
+                continue
+            kind = np.bool_ if name in _FLAGS else np.uint32 if name == "reason" else np.float64
+            array = np.array(given, dtype=kind)
+            if array.shape != (m,):
+                raise PlanError(f"{name}: expected {m} entries, one per cell, got the shape {array.shape}")
+            if name in ("lower_required", "upper_required", "cost") and not np.all(np.greater_equal(array, 0)):
+                raise PlanError(f"{name}: must not be negative or missing")
+            array.flags.writeable = False
+            checked[name] = array
+        new = replace(self, **checked)
+        new._check()
+        return new
+
+    def _check(self) -> None:
+        if len(self.reasons) > 32:
+            raise PlanError("at most 32 rules can be applied to one table")
+        clash = int((self.primary & self.must_publish).sum())
+        if clash:
+            raise PlanError(
+                f"{clash} cells are sensitive and must be published; mark them safe if they may go out "
+                "(a waiver, a decision), or let them be suppressed"
+            )
+        clash = int((self.secondary & self.must_publish).sum())
+        if clash:
+            raise PlanError(f"{clash} cells are suppressed and must be published")
+        clash = int((self.primary & self.safe).sum())
+        if clash:
+            raise PlanError(f"{clash} cells are both sensitive and safe")
+
+    @property
+    def suppressed(self) -> Bools:
+        """Which cells do not go out: primary and secondary; with other values to go out, those that have none."""
+        if self.released is not None:
+            return np.isnan(self.released)
+        return self.primary | self.secondary
+
+
+MANUAL = "manual"
+"""The reason of cells that a person declared unsafe."""
+
+
+def chosen(cells: Cells, where: Any) -> Bools:
+    """Give a mask of cells from labels (`{"region": "A"}`, or a list of such), a mask, or cell numbers."""
+    if isinstance(where, Mapping):
+        return cells.where(where)
+    if isinstance(where, list | tuple) and where and all(isinstance(item, Mapping) for item in where):
+        hit = np.zeros(len(cells), np.bool_)
+        for item in where:
+            hit |= cells.where(item)
+        return hit
+    array = np.asarray(where)
+    if array.dtype == np.bool_ and array.shape == (len(cells),):
+        return array
+    mask = np.zeros(len(cells), np.bool_)
+    if array.size == 0:
+        return mask
+    if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= len(cells):
+        raise PlanError(f"expected labels, a mask of {len(cells)} cells, or cell numbers below {len(cells)}")
+    mask[array] = True
+    return mask
+
+
+def mark_cells(cells: Cells, where: Any, decision: Mark) -> Cells:
+    """Record a decision about some cells.
+
+    `safe` takes them out of the sensitive ones and keeps rules off them; `unsafe` makes them sensitive (they need no
+    more than not to be found exactly, unless required levels are given with `with_status`); `must-publish` forbids
+    suppressing them; `preferred` has them suppressed first; `plain` takes these decisions back.
+    """
+    if decision not in get_args(Mark):
+        raise PlanError(unknown("mark", str(decision), get_args(Mark)))
+    hit = chosen(cells, where)
+    if not hit.any():
+        raise PlanError("no cell of the table is meant: the codes exist, but the cells are empty or not published")
+    status = cells.status
+    if decision == "unsafe":
+        return cells.with_status(**_unsafe(status, hit))
+    if decision in ("must-publish", "preferred"):
+        name = decision.replace("-", "_")
+        return cells.with_status(**{name: getattr(status, name) | hit})
+    changes: dict[str, Any] = {"safe": status.safe | hit, **_cleared(status, hit)}
+    if decision == "plain":
+        changes = _taken_back(status, hit)
+    return cells.with_status(**changes)
+
+
+def _unsafe(status: Status, hit: Bools) -> dict[str, Any]:
+    reasons = status.reasons if MANUAL in status.reasons else (*status.reasons, MANUAL)
+    bit = np.uint32(1 << reasons.index(MANUAL))
+    return {
+        "primary": status.primary | hit,
+        "safe": status.safe & ~hit,
+        "reason": np.where(hit, status.reason | bit, status.reason),
+        "reasons": reasons,
+    }
+
+
+def unsafe_by_hand(status: Status) -> Bools:
+    """Tell which cells a person declared unsafe (rules may find them sensitive as well)."""
+    if MANUAL not in status.reasons:
+        return np.zeros(len(status.primary), np.bool_)
+    told: Bools = (status.reason & np.uint32(1 << status.reasons.index(MANUAL))) > 0
+    return told
+
+
+def _taken_back(status: Status, hit: Bools) -> dict[str, Any]:
+    by_hand = hit & unsafe_by_hand(status)
+    bit = np.uint32(1 << status.reasons.index(MANUAL)) if by_hand.any() else np.uint32(0)
+    reason = np.where(by_hand, status.reason & ~bit, status.reason)
+    return {
+        **_cleared(status, by_hand & (reason == 0)),
+        "reason": reason,
+        "safe": status.safe & ~hit,
+        "must_publish": status.must_publish & ~hit,
+        "preferred": status.preferred & ~hit,
+    }
+
+
+def _cleared(status: Status, hit: Bools) -> dict[str, Any]:
+    return {
+        "primary": status.primary & ~hit,
+        "reason": np.where(hit, np.uint32(0), status.reason),
+        "lower_required": np.where(hit, 0.0, status.lower_required),
+        "upper_required": np.where(hit, 0.0, status.upper_required),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """A matrix in compressed rows: row i has `indices[indptr[i]:indptr[i+1]]` (ascending) with `data` beside them."""
+
+    indptr: Ints
+    indices: Ints32
+    data: NDArray[np.int8]
+    shape: tuple[int, int]
+
+    @classmethod
+    def from_pairs(cls, rows: Ints, columns: Ints, shape: tuple[int, int], data: Any = None) -> Sparse:
+        """Build the matrix from its non-zero places (each given once)."""
+        order = np.lexsort((columns, rows))
+        indptr = np.zeros(shape[0] + 1, np.int64)
+        np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
+        values = np.ones(len(rows), np.int8) if data is None else np.asarray(data, np.int8)[order]
+        return cls(indptr, columns[order].astype(np.int32), values, shape)
+
+    @property
+    def nnz(self) -> int:
+        """The number of non-zero places."""
+        return len(self.indices)
+
+    def row(self, i: int) -> Ints32:
+        """Give the columns of one row."""
+        return self.indices[self.indptr[i] : self.indptr[i + 1]]
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The row of every non-zero place."""
+        return np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
+
+    @cached_property
+    def transposed(self) -> Sparse:
+        """The matrix with rows and columns exchanged."""
+        return Sparse.from_pairs(self.indices.astype(np.int64), self.rows, (self.shape[1], self.shape[0]), self.data)
+
+    def dot(self, vector: Any) -> Floats:
+        """Multiply by a column vector: one number per row."""
+        terms = np.asarray(vector, np.float64)[self.indices] * self.data
+        sums: Floats = np.bincount(self.rows, terms, self.shape[0]).astype(np.float64, copy=False)
+        return sums
+
+    def dense(self) -> NDArray[np.int8]:
+        """Give the matrix with all its zeros (for small tables and tests)."""
+        full = np.zeros(self.shape, np.int8)
+        full[self.rows, self.indices] = self.data
+        return full
+
+    def to_scipy(self) -> Any:
+        """Give the matrix as a `scipy.sparse.csr_array` of floats."""
+        from scipy.sparse import csr_array
+
+        return csr_array((self.data.astype(np.float64), self.indices, self.indptr), shape=self.shape)
+
+
+_MOST = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Packer:
+    """Turns rows of codes into numbers; where 64 bits do not suffice, prefixes are replaced by their rank.
+
+    Rows that were not there when it was made get −1. Numbers order as rows do (lexicographically).
+    """
+
+    sizes: tuple[int, ...]
+    prefixes: tuple[Ints | None, ...]
+    order: Ints
+    sorted_keys: Ints
+
+    @classmethod
+    def fit(cls, codes: NDArray[Any], sizes: Sequence[int]) -> Packer:
+        """Learn the rows; they should be distinct for `find`. Time O(rows·columns + sorting)."""
+        keys = np.zeros(len(codes), np.int64)
+        radix = 1
+        prefixes: list[Ints | None] = []
+        for j, size in enumerate(sizes):
+            if radix * size > _MOST:
+                known = np.unique(keys)
+                keys = np.searchsorted(known, keys).astype(np.int64)
+                radix = len(known)
+                prefixes.append(known)
+            else:
+                prefixes.append(None)
+            keys = keys * size + codes[:, j]
+            radix *= size
+        order = np.argsort(keys, kind="stable")
+        return cls(tuple(sizes), tuple(prefixes), order, keys[order])
+
+    def keys(self, codes: NDArray[Any]) -> Ints:
+        """Give the number of each row; −1 for a prefix that was not there."""
+        keys = np.zeros(len(codes), np.int64)
+        absent = np.zeros(len(codes), np.bool_)
+        for j, (size, known) in enumerate(zip(self.sizes, self.prefixes, strict=True)):
+            if known is not None:
+                place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+                absent |= known[place] != keys
+                keys = place.astype(np.int64)
+            keys = keys * size + codes[:, j]
+        keys[absent] = -1
+        return keys
+
+    def find(self, codes: NDArray[Any]) -> Ints:
+        """Give the position of each row among those learned, −1 where it was not there."""
+        keys = self.keys(codes)
+        if not len(self.order):
+            return np.full(len(codes), -1, np.int64)
+        place = np.minimum(np.searchsorted(self.sorted_keys, keys), len(self.order) - 1)
+        return np.where(self.sorted_keys[place] == keys, self.order[place], -1).astype(np.int64)
+
+
+def row_keys(codes: NDArray[Any], sizes: Sequence[int]) -> Ints:
+    """Give a number per row, equal exactly where the rows are, ordered as they are."""
+    return Packer.fit(codes, sizes).keys(codes) if _product(sizes) > _MOST else plain_keys(codes, sizes)
+
+
+def plain_keys(codes: NDArray[Any], sizes: Sequence[int]) -> Ints:
+    """Pack rows whose numbers fit into 62 bits."""
+    keys = np.zeros(len(codes), np.int64)
+    for j, size in enumerate(sizes):
+        keys *= size
+        keys += codes[:, j]
+    return keys
+
+
+def _product(sizes: Sequence[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+Weights = Literal["contributions", "respondents", "unweighted"]
+"""What a weight w means for the rules: the respondent contributes w·x; it stands for w respondents of x each; or it
+contributes x to a cell that is weighted."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contributions:
+    """One entry for each respondent in each inner cell (combination of leaves) it contributes to."""
+
+    names: tuple[str, ...]
+    """the response variables"""
+    frequency: bool
+    """whether records are counted"""
+    inner_codes: Ints32
+    """(n_inner, d) the leaves of each inner cell"""
+    inner: Ints
+    """(p,) the inner cell of each entry, ascending"""
+    contributor: Ints32
+    """(p,) the number of the respondent"""
+    x: Floats
+    """(p, responses) what it contributes, weighted; NaN where it gives no value"""
+    weight: Floats
+    """(p,) sum of the weights of its records"""
+    waived: Bools
+    """(p,) whether the respondent waived protection"""
+    requested: Bools
+    """(p,) whether it requested protection"""
+    key: Floats | None = None
+    """(p,) sum of the record keys"""
+    knows_requests: bool = False
+    """whether it is known who requested protection"""
+    weights: Weights = "contributions"
+    """what weights mean for the rules"""
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __repr__(self) -> str:
+        return f"Contributions({len(self)} entries in {len(self.inner_codes)} inner cells)"
+
+    def regrouped(self, codes: Ints32, sizes: tuple[int, ...]) -> Contributions:
+        """Give the contributions after the leaves of the inner cells became other ones (rolled up)."""
+        return build(self, codes[self.inner], sizes)
+
+    @property
+    def spread(self) -> Bools:
+        """(p,) entries of respondents that contribute to several inner cells."""
+        several: Bools = np.bincount(self.contributor, minlength=1)[self.contributor] > 1
+        return several
+
+
+def build(entries: Contributions, codes: NDArray[np.int32], sizes: tuple[int, ...]) -> Contributions:
+    """Sort entries by inner cell, and add up those of one respondent in one cell.
+
+    `codes` has the leaves of each entry. Entries are put in order of their values inside a cell, so that sums do not
+    depend on the order of the records. Time O(p log p).
+    """
+    keys = row_keys(codes, sizes)
+    order = np.lexsort((entries.contributor, *entries.x.T, keys))
+    cells, first, inner = np.unique(keys[order], return_index=True, return_inverse=True)
+    sorted_entries = replace(
+        entries,
+        inner_codes=np.ascontiguousarray(codes[order[first]], dtype=np.int32).reshape(len(cells), codes.shape[1]),
+        inner=inner.astype(np.int64),
+        contributor=entries.contributor[order],
+        x=entries.x[order],
+        weight=entries.weight[order],
+        waived=entries.waived[order],
+        requested=entries.requested[order],
+        key=None if entries.key is None else entries.key[order],
+    )
+    return _one_per_respondent(sorted_entries)
+
+
+def _one_per_respondent(entries: Contributions) -> Contributions:
+    """Add up the entries of one respondent in one inner cell; values missing in all of them stay missing."""
+    if not len(entries) or np.bincount(entries.contributor).max() <= 1:
+        return entries
+    order = np.lexsort((entries.contributor, entries.inner))
+    inner, who = entries.inner[order], entries.contributor[order]
+    starts = np.flatnonzero(np.r_[True, (inner[1:] != inner[:-1]) | (who[1:] != who[:-1])])
+    if len(starts) == len(inner):
+        return entries
+    x = entries.x[order]
+    present = np.add.reduceat((~np.isnan(x)).astype(np.int64), starts, axis=0)
+    sums = np.add.reduceat(np.nan_to_num(x), starts, axis=0)
+    return replace(
+        entries,
+        inner=inner[starts],
+        contributor=who[starts],
+        x=np.where(present > 0, sums, np.nan),
+        weight=np.add.reduceat(entries.weight[order], starts),
+        waived=np.logical_and.reduceat(entries.waived[order], starts),
+        requested=np.logical_or.reduceat(entries.requested[order], starts),
+        key=None if entries.key is None else np.add.reduceat(entries.key[order], starts),
+    )
+
+
+def as_rules_read(entries: Contributions, top: int) -> tuple[Contributions, Ints]:
+    """Give the contributions whose largest the rules look at, and the entry each is made from.
+
+    A weight of 2.4 that stands for respondents is two of x and one of 0.4·x; of more than `top` none is looked at.
+    """
+    plain = entries.x / np.where(entries.weight > 0, entries.weight, 1.0)[:, None]
+    if entries.weights == "unweighted":
+        return replace(entries, x=plain), np.arange(len(entries))
+    whole = np.minimum(np.floor(entries.weight), top).astype(np.int64)
+    part = np.where(whole < top, entries.weight - whole, 0.0)
+    copies = np.maximum(whole + (part > 0), 1)
+    origin = np.repeat(np.arange(len(entries)), copies)
+    share = np.ones(len(origin))
+    last = np.cumsum(copies) - 1
+    share[last] = np.where(copies > whole, part, 1.0)
+    return replace(
+        entries,
+        inner=entries.inner[origin],
+        contributor=np.arange(len(origin), dtype=np.int32),
+        x=plain[origin] * share[:, None],
+        weight=share,
+        waived=entries.waived[origin],
+        requested=entries.requested[origin],
+        key=None,
+    ), origin
 
 
 # Who adds up to whom: inner cells to published cells, parts to totals.
@@ -337,8 +808,7 @@ class Cells:
         return apply(self, rules, responses)
 
     def mark(self, where: Any, mark: Mark) -> Cells:
-        """Decide about cells by hand: `mark({"region": "A", "sector": "x"}, "must-publish")`; see `marking.mark`."""
-        from discretion.tables.marking import mark as mark_cells
+        """Decide about cells by hand: `mark({"region": "A", "sector": "x"}, "must-publish")`; see `mark_cells`."""
 
         return mark_cells(self, where, mark)
 
@@ -394,7 +864,7 @@ class Cells:
 
     def loss(self, audit: Audit | None = None) -> dict[str, float]:
         """Tell what protection has cost: cells and value suppressed, intervals, deviations; see `loss.loss_of`."""
-        from discretion.tables.loss import loss_of
+        from discretion.tables.suppression import loss_of
 
         return loss_of(self, audit)
 

@@ -12,12 +12,11 @@ import numpy as np
 from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.small_cuts import INSIDE, OUTSIDE, cut_below
 from discretion.tables.attacker_system import Matrix
-from discretion.tables.packing import row_keys
-from discretion.tables.widened import Differences, Division, Forms, on_all_tables
+from discretion.tables.cells import row_keys
+from discretion.tables.previous import Differences, Division, Forms, on_all_tables
 
 if TYPE_CHECKING:
-    from discretion.tables.cells import Cells
-    from discretion.tables.contributions import Contributions
+    from discretion.tables.cells import Cells, Contributions
     from discretion.tables.rules.rule import Rule
 
 
@@ -384,7 +383,7 @@ class _Search:
 
     def _judged(self, candidates: _Candidates) -> tuple[Forms, int]:
         """Let the rules judge the differences; pieces of others must only not be found exactly."""
-        from discretion.tables.audit_sums import added_up
+        from discretion.tables.audit import added_up
 
         shown = {row.tobytes() for row in self._shown()}
         kept = [(rows, told) for rows, told in candidates.listed() if rows.tobytes() not in shown]
@@ -409,7 +408,7 @@ class _Search:
 
     def _shown(self) -> Iterator[Ints]:
         """Give the inner cells of every cell that is or was published: rules or an earlier office judged those."""
-        from discretion.tables.widened import widened
+        from discretion.tables.previous import widened
 
         members = widened(replace(self.cells, differences=None)).x.transposed
         yield from (np.asarray(members.row(number), np.int64) for number in range(members.shape[0]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,15 +14,538 @@ from discretion.context import Context
 from discretion.errors import DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import Attacker
-from discretion.tables.attacker_system import Prior
-from discretion.tables.audit import targets_of
-from discretion.tables.audit_certify import SLACK, Clock, Targets, certify, push_many
-from discretion.tables.levels_cleanup import Cleaner
-from discretion.tables.levels_local import Rooms
-from discretion.tables.levels_model import Frame, frame_of
+from discretion.tables.attacker_system import Matrix, Prior, spread, without_repeats
+from discretion.tables.audit import SLACK, Clock, Targets, certify, push_many, targets_of
+from discretion.tables.linear_program import LinearProgram
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
+
+NONZERO = 1e-7
+"""Deviations below this share of the room asked for are rounding of the solver."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """How cells (and after them unpublished inner cells) are tied together, and how far each may differ.
+
+    Cells with the same inner cells always differ by the same amount and are one column.
+    """
+
+    sums: Matrix
+    """(sums × columns) every row times the deviations is 0"""
+    up: Floats
+    """(columns,) how far above its value each may lie"""
+    down: Floats
+    """(columns,) how far below"""
+    column: Ints
+    """(cells,) the column of each cell"""
+    shown: int
+    """how many of the columns are cells"""
+    inside: Matrix
+    """(shown columns × unknowns) the inner cells of each column; those in exactly the same cells are one unknown"""
+    bounds: tuple[Floats, Floats] | None
+    """(unknowns,) how far below and above its value each unknown may lie; None where totals have bounds of their own"""
+
+    @cached_property
+    def _by_column(self) -> tuple[Ints, Ints]:
+        order = np.argsort(self.column, kind="stable")
+        return order, np.r_[0, np.cumsum(np.bincount(self.column, minlength=self.shown))]
+
+    def cells_of(self, columns: Ints) -> tuple[Ints, Ints]:
+        """Give the cells of some columns, and for each the place of its column among them."""
+        order, start = self._by_column
+        count = start[columns + 1] - start[columns]
+        place = np.repeat(np.arange(len(columns)), count)
+        inside = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+        return order[start[columns][place] + inside], place
+
+    def of_columns(self, cost: Floats, usable: Bools) -> tuple[Floats, Bools]:
+        """Add up what cells of a column cost, and tell which columns have only usable cells; the rest are free."""
+        beyond = len(self.up) - self.shown
+        price = np.bincount(self.column, cost, self.shown)
+        barred = np.bincount(self.column, ~usable, self.shown) > 0
+        return np.r_[price, np.zeros(beyond)], np.r_[~barred, np.ones(beyond, np.bool_)]
+
+
+class RoomModel:
+    """All tables that differ from the true one, and what the cells that differ would cost if they were suppressed.
+
+    Two variables per column (it lies above, below its value), one row per sum; `room` asks for the cheapest table in
+    which a column differs by a given amount. Columns outside `usable` never differ: a table found for a part of them is
+    one for all. The solver goes on from the last solution.
+    """
+
+    def __init__(self, frame: Frame, cost: Floats, usable: Bools) -> None:
+        from scipy.sparse import hstack
+
+        self.columns = np.flatnonzero(usable)
+        self._shown = frame.shown
+        self._place = np.full(len(frame.up), -1, np.int64)
+        self._place[self.columns] = np.arange(len(self.columns))
+        self._up, self._down = frame.up[self.columns], frame.down[self.columns]
+        self._most = self._up.copy(), self._down.copy()
+        """what columns may differ by when nothing is held"""
+        sums = frame.sums
+        rows = sums[:, self.columns].tocsr()
+        rows.eliminate_zeros()
+        rows = rows[np.flatnonzero(np.diff(rows.indptr) > 0)]
+        still = np.zeros(rows.shape[0])
+        bounds = np.zeros(2 * len(self.columns)), np.r_[self._up, self._down]
+        self._program = LinearProgram(hstack([rows, -rows]), bounds, (still, still), np.tile(cost[self.columns], 2))
+        self._held = np.zeros(0, np.int64)
+        self.solved = 0
+
+    def price(self, columns: Ints, cost: Floats) -> None:
+        """Change what columns cost; those that are not in the program have no price."""
+        place = self._place[columns]
+        cost = cost[place >= 0]
+        place = place[place >= 0]
+        self._program.price(np.r_[place, place + len(self.columns)], np.tile(cost, 2).astype(np.float64))
+
+    def close(self, column: int, closed: bool) -> None:
+        """Forbid a column to differ, or allow it again."""
+        i, n = int(self._place[column]), len(self.columns)
+        if i < 0:
+            return
+        most = np.zeros(2) if closed else np.array([self._up[i], self._down[i]])
+        self._program.bound(np.array([i, i + n]), np.zeros(2), most)
+
+    def hold(self, known: Ints, partly: Ints, low: Floats) -> None:
+        """Let columns stand still, and others fall no farther than `low`, until `release`."""
+        self.release()
+        place = self._place[np.r_[known, partly]]
+        most = np.r_[np.zeros(len(known)), np.full(len(partly), np.inf)], np.r_[np.zeros(len(known)), -low]
+        here = place >= 0
+        place = place[here]
+        self._held = place
+        up, down = np.minimum(self._up[place], most[0][here]), np.minimum(self._down[place], most[1][here])
+        self._bound(place, up, down)
+
+    def release(self) -> None:
+        """Give columns that were held their own bounds back."""
+        self._bound(self._held, self._most[0][self._held], self._most[1][self._held])
+        self._held = self._held[:0]
+
+    def _bound(self, place: Ints, up: Floats, down: Floats) -> None:
+        self._up[place], self._down[place] = up, down
+        both = np.r_[place, place + len(self.columns)]
+        self._program.bound(both, np.zeros(len(both)), np.r_[up, down])
+
+    def room(self, column: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
+        """Give the columns that differ, and by how much, in the cheapest table where one differs by at least an amount.
+
+        None when there is no such table.
+        """
+        i, n = int(self._place[column]), len(self.columns)
+        here = np.array([i, i + n] if above else [i + n, i])
+        own = np.array([self._up[i], self._down[i]] if above else [self._down[i], self._up[i]])
+        amount = min(amount, float(self._most[0 if above else 1][i]))
+        if amount > own[0]:
+            return None
+        self._program.bound(here, np.array([amount, 0.0]), np.array([own[0], 0.0]))
+        self.solved += 1
+        found = None
+        if self._program.solve_checked():
+            columns = self._program.values
+            z = columns[:n] - columns[n:]
+            used = np.flatnonzero(np.abs(z) > NONZERO * max(amount, 1e-3))
+            used = used[self.columns[used] < self._shown]
+            found = self.columns[used], z[used]
+        self._program.bound(here, np.zeros(2), own)
+        return found
+
+
+def first_equal(cells: Cells) -> Ints:
+    """Give for each cell the first one that consists of the same inner cells: they stand and fall together."""
+    members = cells.x.transposed
+    marks = np.random.default_rng(0).integers(0, 2**63, (len(cells.inner_codes), 2), dtype=np.int64)
+    filled = np.flatnonzero(np.diff(members.indptr) > 0)
+    keys = np.zeros((len(cells), 2), np.int64)
+    for k in (0, 1) if len(filled) else ():
+        keys[filled, k] = np.add.reduceat(marks[members.indices, k], members.indptr[filled])
+    order = np.lexsort((keys[:, 0], keys[:, 1]))
+    new = np.r_[True, (keys[order[1:]] != keys[order[:-1]]).any(axis=1)][: len(order)]
+    first = np.empty(len(cells), np.int64)
+    first[order] = order[new][np.cumsum(new) - 1]
+    return first
+
+
+def frame_of(cells: Cells, prior: Prior) -> Frame:
+    """Tie all cells together. Published cells of linked tables that no relation takes apart are sums of inner cells."""
+    from scipy.sparse import csr_array, hstack, vstack
+
+    low, high = prior.bounds(cells, np.ones(len(cells), np.bool_))
+    first, column = np.unique(first_equal(cells), return_inverse=True)
+    together: Matrix = csr_array((np.ones(len(cells)), (np.arange(len(cells)), column)), shape=(len(cells), len(first)))
+    sums = cells.relations()
+    matrix: Matrix = without_repeats(sums.to_scipy() @ together)
+    up, down = np.full(len(first), np.inf), np.full(len(first), np.inf)
+    np.minimum.at(up, column, high - cells.value)
+    np.minimum.at(down, column, cells.value - low)
+    own = cells.inner_cell
+    every = spread(cells, np.ones(len(own), np.bool_))
+    inside = (cells.x.transposed.to_scipy()[first] @ every).tocsr()
+    below = np.full(every.shape[1], np.inf) if prior.negative else every.T @ cells.inner_value
+    plain = prior.percent is None and prior.lower is None and prior.upper is None
+    ends = (below, np.full(len(below), np.inf)) if plain else None
+    if (own >= 0).all() and cells.wide is None:
+        return Frame(matrix, up, down, column, len(first), inside, ends)
+    unit = spread(cells, own < 0)
+    hidden = unit.shape[1]
+    bottom = np.ones(len(cells), np.bool_)
+    bottom[sums.indices[sums.data > 0]] = False
+    bottom[own[own >= 0]] = False
+    bare = np.flatnonzero(bottom)
+    parts = cells.x.transposed.to_scipy()[bare]
+    seen = np.flatnonzero(own >= 0)
+    to_cells: Matrix = csr_array((np.ones(len(seen)), (seen, own[seen])), shape=(len(own), len(cells)))
+    own_rows: Matrix = csr_array((np.ones(len(bare)), (np.arange(len(bare)), bare)), shape=(len(bare), len(cells)))
+    below = np.full(hidden, np.inf) if prior.negative else unit.T @ np.where(own < 0, cells.inner_value, 0.0)
+    extra = hstack([(own_rows - parts @ to_cells) @ together, -(parts @ unit)])
+    blank: Matrix = csr_array((matrix.shape[0], hidden), dtype=np.float64)
+    matrix = vstack([hstack([matrix, blank]), extra]).tocsr()
+    return Frame(matrix, np.r_[up, np.full(hidden, np.inf)], np.r_[down, below], column, len(first), inside, ends)
+
+
+WIDE = 2.0
+"""Entries that the sums of inner cells may have, as a multiple of those of the sums of cells, to be used instead."""
+
+
+class InnerModel:
+    """All tables that differ from the true one in their inner cells, and what the cells that then differ would cost.
+
+    Cells that cost nothing (`free`: suppressed already) need neither row nor variable. So in a table with few other
+    cells the program is small, where one over all cells is large and has many solutions that cost the same. Answers as
+    `RoomModel` does, which asks the same question.
+    """
+
+    def __init__(self, frame: Frame, cost: Floats, usable: Bools, free: Bools) -> None:
+        from scipy.sparse import eye_array, hstack
+
+        if frame.bounds is None:
+            raise DiscretionError("levels: totals have bounds of their own")
+        self._frame, self._usable = frame, usable[: frame.shown].copy()
+        self._bounds, self._held = frame.bounds, np.zeros(0, np.int64)
+        self._free = free
+        self._rows = np.flatnonzero(~free)
+        """the columns that cost something, or may not differ"""
+        self._place = np.full(frame.shown, -1, np.int64)
+        self._place[self._rows] = np.arange(len(self._rows))
+        self._extra: dict[int, int] = {}
+        """rows added for columns that are free"""
+        self._n, k = frame.inside.shape[1], len(self._rows)
+        one = eye_array(k)
+        matrix = hstack([frame.inside[self._rows], -one, one]).tocsr()
+        most = np.where(self._usable[self._rows], np.inf, 0.0)
+        bounds = np.r_[-frame.bounds[0], np.zeros(2 * k)], np.r_[frame.bounds[1], most, most]
+        costs = np.r_[np.zeros(self._n), np.tile(cost[self._rows], 2)]
+        self._program = LinearProgram(matrix, bounds, (np.zeros(k), np.zeros(k)), costs)
+
+    @staticmethod
+    def suits(frame: Frame, free: Bools) -> bool:
+        """Tell whether the program over inner cells is the smaller one."""
+        if frame.bounds is None:
+            return False
+        entries = int(np.diff(frame.inside.indptr)[~free].sum())
+        return entries <= WIDE * int(frame.sums.nnz)
+
+    def price(self, columns: Ints, cost: Floats) -> None:
+        """Change what columns cost; those that are free stay so."""
+        place = self._place[columns]
+        cost, place = cost[place >= 0], place[place >= 0]
+        both = self._n + np.r_[place, place + len(self._rows)]
+        self._program.price(both, np.tile(cost, 2).astype(np.float64))
+
+    def close(self, column: int, closed: bool) -> None:
+        """Forbid a column to differ, or allow it again."""
+        place, k = int(self._place[column]), len(self._rows)
+        if place < 0:
+            raise DiscretionError("levels: a cell that stays suppressed cannot be closed")
+        self._usable[column] = not closed
+        both = self._n + np.array([place, place + k])
+        self._program.bound(both, np.zeros(2), np.full(2, 0.0 if closed else np.inf))
+
+    def hold(self, known: Ints, partly: Ints, low: Floats) -> None:
+        """Let unknowns stand still, and others fall no farther than `low`, until `release`."""
+        self.release()
+        below, above = self._bounds
+        at = np.r_[known, partly]
+        still = np.zeros(len(known))
+        self._program.bound(at, np.r_[still, np.maximum(low, -below[partly])], np.r_[still, above[partly]])
+        self._held = at
+
+    def release(self) -> None:
+        """Give unknowns that were held their own bounds back."""
+        below, above = self._bounds
+        at = self._held
+        self._program.bound(at, -below[at], above[at])
+        self._held = np.zeros(0, np.int64)
+
+    def room(self, column: int, amount: float, *, above: bool) -> tuple[Ints, Floats] | None:
+        """Give the columns that differ, and by how much, in the cheapest table where one differs by at least an amount.
+
+        None when there is no such table.
+        """
+        amount = min(amount, float((self._frame.up if above else self._frame.down)[column]))
+        row = self._row(column)
+        self._program.bound_row(row, *((amount, np.inf) if above else (-np.inf, -amount)))
+        found = self._differing(amount) if self._program.solve_checked() else None
+        self._program.bound_row(row, -np.inf, np.inf)
+        return found
+
+    def _row(self, column: int) -> int:
+        """Give the row that holds how far a column differs; it binds nothing unless told so."""
+        if column not in self._extra:
+            inside = self._frame.inside[[column]]
+            self._extra[column] = self._program.add_row(inside.indices, inside.data)
+        return self._extra[column]
+
+    def _differing(self, amount: float) -> tuple[Ints, Floats]:
+        values = self._program.values
+        k = len(self._rows)
+        z: Floats = self._frame.inside @ values[: self._n]
+        z[self._rows] = values[self._n : self._n + k] - values[self._n + k :]
+        used = np.flatnonzero((np.abs(z) > NONZERO * max(amount, 1e-3)) & self._usable)
+        return used, z[used]
+
+
+AROUND = 8000
+"""Columns that a program has at least, if there are so many; tables with fewer are one program."""
+GROWTH = 4
+"""How many times more columns a program gets when those around a cell leave no room."""
+
+
+class Rooms:
+    """The cheapest way to make room for a cell, looked for around it first.
+
+    The cells around a cell are those that share a sum with it, those that share a sum with these, and so on, until
+    there are `around` of them. Cells farther away stay as they are, so a table found holds for all cells; where none
+    is found more cells are taken in, in the end all. A program over all cells stays in the solver and goes on from its
+    last solution; a smaller one serves both sides of its cell. Time of a small program grows with `around`, not with
+    the table; what it finds may cost more than what a program over the whole table would. Where most cells are `free`
+    (suppressed, and to stay so) there is one program over the inner cells instead.
+    """
+
+    def __init__(
+        self, frame: Frame, cost: Floats, usable: Bools, around: int = AROUND, free: Bools | None = None
+    ) -> None:
+        self.frame = frame
+        self.around = around
+        self.solved = 0
+        """linear programs solved so far"""
+        self._cell_cost, self.open_cells = cost.copy(), usable.copy()
+        """what each cell costs, and which may differ"""
+        self._cost, self._usable = frame.of_columns(cost, usable)
+        self._sums = abs(frame.sums).tocsr()
+        self._of = self._sums.T.tocsr()
+        self._whole: RoomModel | InnerModel | None = None
+        if free is not None and InnerModel.suits(frame, kept := frame.of_columns(cost, free)[1][: frame.shown]):
+            self._whole = InnerModel(frame, self._cost, self._usable, kept & self._usable[: frame.shown])
+        self._last: tuple[int, int, RoomModel] | None = None
+        self._held: tuple[Ints, Ints, Floats] = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+
+    def price(self, cells: Ints, cost: Floats) -> None:
+        """Change what cells cost."""
+        self._cell_cost[cells] = cost
+        columns = np.unique(self.frame.column[cells])
+        members, place = self.frame.cells_of(columns)
+        self._cost[columns] = np.bincount(place, self._cell_cost[members], len(columns))
+        for model in self._models():
+            model.price(columns, self._cost[columns])
+
+    def close(self, cell: int, closed: bool) -> None:
+        """Forbid a cell to differ, or allow it again; cells with the same inner cells differ together or not at all."""
+        self.open_cells[cell] = not closed
+        column = int(self.frame.column[cell])
+        self._usable[column] = self.open_cells[self.frame.cells_of(np.array([column]))[0]].all()
+        for model in self._models():
+            model.close(column, not self._usable[column])
+
+    def hold(self, known: Ints, partly: Ints, low: Floats) -> None:
+        """Let cells stand still, and others fall no farther than `low`, until others are held."""
+        self._held = self.frame.column[known], self.frame.column[partly], low
+
+    def room(self, cell: int, amount: float, *, above: bool, grow: bool = True) -> tuple[Ints, Floats] | None:
+        """Give the cells that differ, and by how much, in the cheapest table found where one differs by an amount.
+
+        None when there is no such table; without `grow`, when there is none that differs around the cell only.
+        """
+        size, column = self.around, int(self.frame.column[cell])
+        if not self._usable[column] or (amount > 0 and (self.frame.up if above else self.frame.down)[column] <= 0):
+            return None
+        while True:
+            model = self._model(column, size)
+            self.solved += 1
+            found = self._found(model, column, amount, above)
+            if found is not None:
+                cells, place = self.frame.cells_of(found[0])
+                return cells, found[1][place]
+            if model is self._whole or not grow:
+                return None
+            size *= GROWTH
+
+    def _found(
+        self, model: RoomModel | InnerModel, column: int, amount: float, above: bool
+    ) -> tuple[Ints, Floats] | None:
+        """Ask a program, with what is held."""
+        if isinstance(model, InnerModel) or not len(self._held[0]) + len(self._held[1]):
+            return model.room(column, amount, above=above)
+        model.hold(*self._held)
+        found = model.room(column, amount, above=above)
+        model.release()
+        return found
+
+    def region(self, column: int, size: int) -> Bools:
+        """Give the columns around one: so many at least, or all that are tied to it."""
+        inside = np.zeros(len(self._usable))
+        inside[column] = 1.0
+        count = 1
+        while count < size:
+            inside = ((self._of @ (self._sums @ inside) > 0) & self._usable).astype(np.float64)
+            before, count = count, int(inside.sum())
+            if count == before:
+                break
+        return inside > 0
+
+    def _model(self, column: int, size: int) -> RoomModel | InnerModel:
+        if size >= int(self._usable.sum()) or isinstance(self._whole, InnerModel):
+            if self._whole is None:
+                self._whole = RoomModel(self.frame, self._cost, self._usable)
+            return self._whole
+        if self._last is None or self._last[:2] != (column, size):
+            self._last = column, size, RoomModel(self.frame, self._cost, self.region(column, size))
+        return self._last[2]
+
+    def _models(self) -> list[RoomModel | InnerModel]:
+        return [model for model in (self._whole, self._last[2] if self._last else None) if model is not None]
+
+
+CLEANUP_AROUND = 2000
+"""Suppressed cells that a program has at least, if there are so many."""
+NEAR = 1e-7
+"""Share of the room asked for by which a solution may miss it; what is taken back is proved anew in the end."""
+
+
+class Cleaner:
+    """Tables that prove the room of sensitive cells, and the complementary cells they need.
+
+    Starts from what is proved with the cells that stay (`shown` are sensitive cells, `kept` cells that stay suppressed,
+    `proved` what these are seen to reach with the latter alone). Finds a table over the suppressed cells for each of
+    the other sides, cells already needed being nearly free: what none of these tables needs is published again. Then
+    the needed cells are tried, the most costly first: one goes when the sides whose tables need it have other tables.
+
+    No side ever is without a table that proves it, up to the accuracy of the solver.
+    """
+
+    def __init__(
+        self, cells: Cells, frame: Frame, hidden: Bools, kept: Bools, cost: Floats, taken: float, ctx: Context
+    ) -> None:
+        self.cells, self.hidden, self.kept, self.cost, self.ctx = cells, hidden.copy(), kept, cost, ctx
+        self.taken = taken
+        self.rooms = Rooms(frame, np.where(kept, taken, 1.0) * cost, hidden, CLEANUP_AROUND, kept)
+        self.place = np.full(len(cells), -1, np.int64)
+        self.proof: dict[int, Ints] = {}
+        """the complementary cells in the table that proves a side (number of the cell times 2, plus 1 for above)"""
+        self.users: dict[int, set[int]] = {}
+        """the sides whose tables need a complementary cell"""
+        self.sums, self.of_cell = cells.relations(), cells.relations().transposed
+
+    def run(self, shown: Ints, goals: tuple[Floats, Floats], proved: Targets, programs: int) -> Bools:
+        """Give the mask of suppressed cells after so many programs that try to publish needed ones."""
+        self.shown, self.goals = shown, goals
+        self.place[shown] = np.arange(len(shown))
+        if self.prove(proved):
+            spare = np.flatnonzero(self.hidden & ~self.kept)
+            self.count = np.bincount(self.sums.rows, self.hidden[self.sums.indices], self.sums.shape[0])
+            self.drop(spare[np.argsort(-self.cost[spare], kind="stable")], programs)
+        return self.hidden
+
+    def prove(self, proved: Targets) -> bool:
+        """Find tables for all sides that are not proved yet, the largest first; tell whether it could be done."""
+        slack = SLACK * proved.scale
+        open_sides = [np.flatnonzero(proved.below < self.goals[0] - slack)]
+        open_sides.append(np.flatnonzero(proved.above < self.goals[1] - slack))
+        sides = np.concatenate([2 * open_sides[0], 2 * open_sides[1] + 1])
+        need = np.concatenate([self.goals[side][open_sides[side]] for side in (0, 1)])
+        waiting = {int(side): True for side in sides[np.argsort(-need, kind="stable")]}
+        needed = self.kept.copy()
+        for number, side in enumerate(list(waiting)):
+            self.ctx.progress(number, len(sides), "what sensitive cells need")
+            if side not in waiting:
+                continue
+            found = self.table(side, grow=True)
+            if found is None:
+                return False
+            new = found[0][~needed[found[0]]]
+            needed[new] = True
+            self.rooms.price(new, self.taken * self.cost[new])
+            for other in (side, *self.sides_of(*found)):
+                if waiting.pop(other, None):
+                    self.note(other, found[0])
+        self.hidden = needed
+        for cell in np.flatnonzero(self.rooms.open_cells & ~needed).tolist():
+            self.rooms.close(cell, True)
+        spare = np.flatnonzero(needed & ~self.kept)
+        self.rooms.price(spare, self.cost[spare])
+        return True
+
+    def table(self, side: int, *, grow: bool) -> tuple[Ints, Floats] | None:
+        """Find a table that proves a side."""
+        i, above = divmod(side, 2)
+        return self.rooms.room(int(self.shown[i]), float(self.goals[above][i]), above=bool(above), grow=grow)
+
+    def sides_of(self, used: Ints, z: Floats) -> list[int]:
+        """Give the sides that a table proves."""
+        at = self.place[used]
+        at, z = at[at >= 0], z[at >= 0]
+        up = (z > 0) & (z >= self.goals[1][at] * (1 - NEAR))
+        down = (z < 0) & (-z >= self.goals[0][at] * (1 - NEAR))
+        found: list[int] = np.concatenate([2 * at[up] + 1, 2 * at[down]]).tolist()
+        return found
+
+    def note(self, side: int, used: Ints) -> None:
+        """Let a table prove a side from now on."""
+        for cell in self.proof.get(side, used[:0]).tolist():
+            self.users[cell].discard(side)
+        self.proof[side] = used[~self.kept[used]]
+        for cell in self.proof[side].tolist():
+            self.users.setdefault(cell, set()).add(side)
+
+    def drop(self, spare: Ints, programs: int) -> None:
+        """Try to publish complementary cells in turn."""
+        last = self.rooms.solved + programs
+        for number, cell in enumerate(spare.tolist()):
+            self.ctx.progress(number, len(spare), "taking suppressions back")
+            if self.users.get(cell) and (self.rooms.solved >= last or self.alone(cell)):
+                continue
+            self.rooms.close(cell, True)
+            if self.elsewhere(cell, last):
+                self.hidden[cell] = False
+                self.count[self.of_cell.row(cell)] -= 1
+            else:
+                self.rooms.close(cell, False)
+
+    def alone(self, cell: int) -> bool:
+        """Tell whether a sum has no gap but this cell and a sensitive one, which would then follow."""
+        rows = self.of_cell.row(cell)
+        return any(self.cells.primary[self.sums.row(row)].any() for row in rows[self.count[rows] == 2].tolist())
+
+    def elsewhere(self, cell: int, last: int) -> bool:
+        """Find other tables for all sides that need a cell; nothing changes unless all are found."""
+        waiting = sorted(self.users.get(cell, ()), key=lambda side: (-self.goals[side % 2][side // 2], side))
+        found: dict[int, Ints] = {}
+        for side in waiting:
+            if side in found:
+                continue
+            other = self.table(side, grow=False) if self.rooms.solved < last else None
+            if other is None:
+                return False
+            found |= dict.fromkeys({side, *self.sides_of(*other)} & set(waiting), other[0])
+        for side, used in found.items():
+            self.note(side, used)
+        return True
+
 
 Cost = Literal["value", "frequency", "unit"]
 """What suppressing a cell costs: its absolute value, its respondents, or 1."""

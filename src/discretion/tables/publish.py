@@ -7,21 +7,105 @@ import datetime as dt
 import io
 import json
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from discretion.data.atomic import replacing, write_text
-from discretion.data.dialect import Dialect
+from discretion.data.text import Dialect
+from discretion.data.write import replacing, write_text
 from discretion.errors import PlanError, RequirementNotMet, need, unknown
-from discretion.kernels.arrays import Floats
+from discretion.kernels.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     from discretion.kernels.arrays import Ints
     from discretion.tables.cells import Cells
-    from discretion.tables.pivot import Pivot
+
+MOST = 5_000_000
+"""Places a pivoted table may have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pivot:
+    """Rows of labels, columns of codes, and the number of the cell at each place (−1: there is none)."""
+
+    cells: Cells
+    row_names: list[str]
+    column_name: str
+    columns: list[str]
+    labels: list[list[str]]
+    """the codes of each row"""
+    depths: list[list[int]]
+    """how deep each code of a row stands in its hierarchy"""
+    place: Ints
+    """(rows, columns) the cell there"""
+
+    @property
+    def header(self) -> list[str]:
+        """The names of the row variables and the codes of the columns."""
+        return [*self.row_names, *self.columns]
+
+    def texts(self, row: int) -> list[str | int | float | None]:
+        """Give what one row shows: values, `c` where suppressed, and where no cell is nothing (0 in changed tables)."""
+
+        cells = self.cells
+        shown = cells.value if cells.status.released is None else cells.status.released
+        nothing = None if cells.status.released is None else 0
+        values = shown_numbers(np.where(cells.suppressed, np.nan, shown)[self.place[row]])
+        return [
+            nothing if number < 0 else SUPPRESSED if cells.suppressed[number] else value
+            for number, value in zip(self.place[row].tolist(), values, strict=True)
+        ]
+
+
+def chosen_cells(cells: Cells, table: int | None) -> Ints:
+    """Give the numbers of the cells of one linked table, or of all.
+
+    Where values were changed, cells that go out as 0 are left out like those that are empty: otherwise one could tell
+    small values from none.
+    """
+    shown = np.ones(len(cells), np.bool_) if cells.status.released is None else cells.status.released != 0
+    if table is None:
+        return np.flatnonzero(shown)
+    if not 0 <= table < len(cells.tables):
+        raise PlanError(f"table: expected 0 to {len(cells.tables) - 1}, got {table!r}")
+    return np.flatnonzero(shown & cells.in_table[:, table])
+
+
+def pivoted(cells: Cells, rows: str | list[str] | None, table: int) -> Pivot:
+    """Arrange one table: the variables `rows` down (default: all but the last), the other one across."""
+    names = list(cells.tables[table])
+    down = names[:-1] if rows is None else [rows] if isinstance(rows, str) else list(rows)
+    across = [name for name in names if name not in down]
+    if len(names) == 1 and rows is None:
+        down, across = names, []
+    if set(down) - set(names) or len(set(down)) < len(down) or len(across) != (len(names) > 1):
+        raise PlanError(f"rows: name all variables of the table but one (they are {', '.join(names)})")
+    picked = chosen_cells(cells, table)
+    downs, j = [cells.dim(name) for name in down], cells.dim(across[0]) if across else None
+    keys, row = np.unique(cells.codes[picked][:, downs], axis=0, return_inverse=True)
+    codes = np.unique(cells.codes[picked, j]) if j is not None else np.zeros(1, np.int64)
+    if len(keys) * len(codes) > MOST:
+        raise PlanError(f"the pivoted table would have {len(keys) * len(codes):,} places; use the long layout")
+    place = np.full((len(keys), len(codes)), -1, np.int64)
+    place[row.ravel(), np.searchsorted(codes, cells.codes[picked, j]) if j is not None else 0] = picked
+    dims = [cells.dims[k] for k in downs]
+    return Pivot(
+        cells=cells,
+        row_names=down,
+        column_name=across[0] if across else "",
+        columns=[cells.dims[j].codes[c] for c in codes] if j is not None else [cells.response.name],
+        labels=_labels(keys, dims),
+        depths=[[int(dim.depths[0][code]) for dim, code in zip(dims, key, strict=True)] for key in keys],
+        place=place,
+    )
+
+
+def _labels(keys: NDArray[np.int32], dims: list) -> list[list[str]]:  # type: ignore[type-arg]
+    return [[dim.codes[code] for dim, code in zip(dims, key, strict=True)] for key in keys]
 
 
 # A table as an Excel workbook.
@@ -146,7 +230,7 @@ def publish(
 
     A table with sensitive cells goes out only if an audit holds: the one given, or one against outsiders and, where
     they are known, respondents, which is then run. Rounded, adjusted and perturbed tables have audits of their own
-    (`audit_rounded`, `audit_adjusted`, `audit_perturbed` of `discretion.tables.released_audit`), to be given. Otherwise
+    (`audit_rounded`, `audit_adjusted`, `audit_perturbed` of `discretion.tables.audit`), to be given. Otherwise
     `override` says why it is published all the same; the reason and what the audit found are kept in a private file
     beside it (`NAME.override.json`).
 
@@ -182,9 +266,8 @@ def publish(
 
 def _unprotected(cells: Cells, audit: Any) -> str:
     """Say why a table is not known to be protected; empty where it is, or has no sensitive cell."""
-    from discretion.tables.audit_report import Audit
-    from discretion.tables.released_audit import ReleasedAudit
-    from discretion.tables.widened import at_stake
+    from discretion.tables.audit import Audit, ReleasedAudit
+    from discretion.tables.previous import at_stake
 
     if not at_stake(cells):
         return ""
@@ -225,7 +308,6 @@ def write_table(
     """
     dialect = dialect or Dialect()
     kind = _format_of(path, layout, internal)
-    from discretion.tables.pivot import chosen_cells, pivoted
 
     picked = np.arange(len(cells)) if internal else chosen_cells(cells, table or 0 if layout == "pivot" else table)
     if layout == "pivot" and len(cells.tables) > 1 and table is None:

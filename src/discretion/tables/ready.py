@@ -12,17 +12,10 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
-from discretion.tables.build import united
-from discretion.tables.cells import Cells
-from discretion.tables.closure import closed
+from discretion.tables.cells import MANUAL, Cells, Packer, Response, Status, row_keys
 from discretion.tables.dimensions import TOTAL, Dimension
-from discretion.tables.integer_program import Program, solve
-from discretion.tables.marking import MANUAL
-from discretion.tables.packing import Packer, row_keys
-from discretion.tables.response import Response
-from discretion.tables.roll_up import Amounts, Figures, rolled
-from discretion.tables.status import Status
-from discretion.tables.tabulate import check_hierarchies, table_lists
+from discretion.tables.linear_program import Program, solve
+from discretion.tables.tabulate import Amounts, Figures, check_hierarchies, closed, rolled, table_lists, united
 
 if TYPE_CHECKING:
     import polars as pl

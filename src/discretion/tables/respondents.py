@@ -10,16 +10,12 @@ import numpy as np
 from discretion.context import Context
 from discretion.kernels.arrays import Bools, Ints
 from discretion.tables.attacker_system import Prior, spread
-from discretion.tables.audit_certify import EXACT, Clock
-from discretion.tables.audit_contributors import Group, Knowledge, Secrets
-from discretion.tables.audit_insiders import Proof, without_room
-from discretion.tables.levels import TAKEN, costs, empty
-from discretion.tables.levels_inner import InnerModel
-from discretion.tables.levels_local import Rooms
-from discretion.tables.levels_model import frame_of
+from discretion.tables.audit import EXACT, Clock
+from discretion.tables.audit_insiders import Group, Knowledge, Proof, Secrets, without_room
+from discretion.tables.levels import TAKEN, InnerModel, Rooms, costs, empty, frame_of
 
 if TYPE_CHECKING:
-    from discretion.tables.audit_report import Audit
+    from discretion.tables.audit import Audit
     from discretion.tables.cells import Cells
 
 MARGIN = 1e-6

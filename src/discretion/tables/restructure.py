@@ -10,10 +10,9 @@ import numpy as np
 
 from discretion.errors import Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Ints, Ints32
-from discretion.tables.build import cells_of
-from discretion.tables.cells import Cells
+from discretion.tables.cells import Cells, mark_cells, unsafe_by_hand
 from discretion.tables.dimensions import Dimension
-from discretion.tables.marking import mark, unsafe_by_hand
+from discretion.tables.tabulate import cells_of
 
 JOINT = " + "
 """What stands between the codes of categories that were put together."""
@@ -119,7 +118,7 @@ def _with_marks(new: Cells, old: Cells) -> Cells:
     changes = {name: carried(getattr(status, name)) for name in ("safe", "must_publish", "preferred")}
     new = new.with_status(**changes)
     by_hand = carried(unsafe_by_hand(status))
-    return mark(new, by_hand, "unsafe") if by_hand.any() else new
+    return mark_cells(new, by_hand, "unsafe") if by_hand.any() else new
 
 
 def _recoded(dim: Dimension, step: Step) -> tuple[Dimension, Ints32]:

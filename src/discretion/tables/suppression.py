@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +12,132 @@ import numpy as np
 from discretion.context import Context
 from discretion.errors import Infeasible, PlanError, unknown
 from discretion.part import parse
-from discretion.tables.audit_sums import sums_to_protect
+from discretion.tables.audit import sums_to_protect
 from discretion.tables.engines.algorithms import Optimal
 from discretion.tables.engines.engine import Choice, Engine
-from discretion.tables.levels_model import first_equal
+from discretion.tables.levels import first_equal
+from discretion.tables.optimal import Optimum
+from discretion.tables.previous import widened, with_sums
 from discretion.tables.respondents import knows_respondents
-from discretion.tables.widened import widened, with_sums
 
 if TYPE_CHECKING:
-    from discretion.tables.audit_report import Audit
+    from discretion.tables.audit import Audit
     from discretion.tables.cells import Cells
+
+LARGEST = 64.0
+"""Multiple of the required levels beyond which no more is asked for."""
+NEAR = 0.005
+"""Share by which the multiple found may be below the largest one possible."""
+
+
+def most_protection(cells: Cells, budget: float, cheapest: Callable[[Cells], Optimum]) -> tuple[Optimum, float]:
+    """Find the largest multiple of all required levels that costs no more than a budget; give the pattern and it.
+
+    The least cost grows with the levels, so that halving finds the multiple; below 1 the levels are missed by that
+    share, which the audit says. Raises `Infeasible` when not even exact disclosure can be prevented for the budget.
+
+    References
+    ----------
+    Hundepool et al. (2012), Statistical Disclosure Control, chapter 4; catalogue T4.
+    """
+    if not max(cells.lower_required.max(initial=0.0), cells.upper_required.max(initial=0.0)) > 0:
+        raise PlanError("budget: no sensitive cell has a required level that could be multiplied")
+
+    def within(multiple: float) -> Optimum | None:
+        scaled = cells.with_status(
+            lower_required=multiple * cells.lower_required, upper_required=multiple * cells.upper_required
+        )
+        try:
+            found = cheapest(scaled)
+        except Infeasible:
+            return None
+        return found if found.cost <= budget else None
+
+    best = within(0.0)
+    if best is None:
+        raise Infeasible(f"budget: {budget:g} is too little to prevent that sensitive cells are computed exactly")
+    low, high = 0.0, 1.0
+    while high <= LARGEST and (found := within(high)) is not None:
+        best, low, high = found, high, 2 * high
+    while high <= LARGEST and high - low > NEAR * high:
+        middle = (low + high) / 2
+        found = within(middle)
+        if found is None:
+            high = middle
+        else:
+            best, low = found, middle
+    return best, low
+
+
+FIGURES = (
+    "cells", "suppressed", "suppressed_primary", "suppressed_secondary", "suppressed_percent", "suppressed_value",
+    "suppressed_value_percent", "mean_interval", "intervals_without_end", "changed", "mean_change",
+    "root_mean_square_change", "largest_change", "mean_relative_change_percent", "largest_misfit",
+)  # fmt: skip
+"""The names of all figures; which of them a table has depends on its protection."""
+
+
+def loss_of(cells: Cells, audit: Audit | None = None) -> dict[str, float]:
+    """Give the information loss of a protected table as figures, each lower when less was lost.
+
+    Suppression: number and value of suppressed cells and their shares, primary and secondary; with an audit the mean
+    width of the intervals a reader can compute, and how many have no end. Rounding, adjustment and perturbation: how
+    many cells changed, mean, root mean square and largest absolute change, mean change relative to the value (cells of
+    0 left out), and by how much totals miss the sums of their parts at most. All are internal: they tell of the truth.
+
+    References
+    ----------
+    Hundepool et al. (2012), Statistical Disclosure Control, section 4.9; catalogue T9.
+
+    Examples
+    --------
+    >>> import polars as pl, discretion as dc
+    >>> given = pl.DataFrame({"row": list("aabb"), "col": list("xyxy"), "n": [3, 4, 6, 9]})
+    >>> cells = dc.tables.from_cells(given, ["row", "col"], count="n")
+    >>> loss = cells.round_controlled(5).cells.loss()
+    >>> loss["largest_change"], loss["suppressed"]
+    (3.0, 0)
+    """
+    hidden = cells.suppressed
+    truth = np.nan_to_num(cells.value)
+    size = np.abs(truth)
+    primary = cells.primary & hidden
+    figures: dict[str, float] = {
+        "cells": len(cells),
+        "suppressed": int(hidden.sum()),
+        "suppressed_primary": int(primary.sum()),
+        "suppressed_secondary": int((hidden & ~primary).sum()),
+        "suppressed_percent": 100 * float(hidden.mean()) if len(cells) else 0.0,
+        "suppressed_value": float(size[hidden].sum()),
+        "suppressed_value_percent": 100 * float(size[hidden].sum() / size.sum()) if size.any() else 0.0,
+    }
+    if audit is not None:
+        width = audit.high - audit.low
+        ended = np.isfinite(width)
+        figures["mean_interval"] = float(width[ended].mean()) if ended.any() else 0.0
+        figures["intervals_without_end"] = int((~ended).sum())
+    if cells.status.released is not None:
+        figures.update(_deviations(cells))
+    return figures
+
+
+def _deviations(cells: Cells) -> dict[str, float]:
+    released = np.asarray(cells.status.released)
+    shown = ~np.isnan(released) & ~np.isnan(cells.value)
+    change = np.abs(released - cells.value)[shown]
+    size = np.abs(cells.value)[shown]
+    changed = change > 1e-9 * np.maximum(size, 1.0)
+    filled = size > 0
+    misfit = np.abs(cells.relations().dot(released))
+    return {
+        "changed": int(changed.sum()),
+        "mean_change": float(change.mean()) if len(change) else 0.0,
+        "root_mean_square_change": float(np.sqrt(np.mean(change**2))) if len(change) else 0.0,
+        "largest_change": float(change.max(initial=0.0)),
+        "mean_relative_change_percent": 100 * float((change[filled] / size[filled]).mean()) if filled.any() else 0.0,
+        "largest_misfit": float(np.nanmax(misfit, initial=0.0)),
+    }
+
 
 ROUNDS = 12
 """How often cells are chosen again because the gaps of a total add up to a sensitive sum."""
@@ -173,7 +289,7 @@ def suppress_by_hand(
     >>> cells.suppress_by_hand({"row": "a", "col": "y"})
     Protected(by hand: 1 complementary cells; Audit(1 sensitive cell: 1 disclosed; fails))
     """
-    from discretion.tables.marking import chosen
+    from discretion.tables.cells import chosen
 
     ctx = ctx or Context(seed=0, step="suppress")
     done = cells.with_status(secondary=chosen(cells, where) & ~cells.primary)

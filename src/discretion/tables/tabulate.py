@@ -2,21 +2,527 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from math import prod
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
-from discretion.tables.build import cells_of
-from discretion.tables.cells import Cells
-from discretion.tables.contributions import Contributions, Weights, build
+from discretion.tables.cells import (
+    Cells,
+    Contributions,
+    Packer,
+    Response,
+    Status,
+    Weights,
+    as_rules_read,
+    build,
+    row_keys,
+)
 from discretion.tables.dimensions import Dimension
 from discretion.tables.previous import Previous, beside
+
+_MOST = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class AdditionStep:
+    """Cells that are added to the one above them along one tree of one variable; every parent has all its parts."""
+
+    variable: int
+    tree: int
+    child: Ints32
+    parent: Ints32
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """The cells of a table in lexicographic order of their codes, and the steps that add them up."""
+
+    codes: Ints32
+    """(m, d)"""
+    place: Ints32
+    """the cell of each row of leaves that was given"""
+    steps: tuple[AdditionStep, ...]
+    """in the order in which they must be taken: every cell but those of leaves is a parent in exactly one step"""
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def upward(self) -> tuple[Ints32, Ints]:
+        """Give (k, m) the cell above each cell along each tree in use, −1 where there is none, and the k variables."""
+        trees = list(dict.fromkeys((step.variable, step.tree) for step in self.steps))
+        above = np.full((len(trees), len(self)), -1, np.int32)
+        for step in self.steps:
+            above[trees.index((step.variable, step.tree)), step.child] = step.parent
+        return above, np.array([variable for variable, _ in trees], np.int64)
+
+
+def closed(leaves: Ints32, dims: Sequence[Dimension], variables: Sequence[int]) -> Closure:
+    """Find every cell of the table over some variables that lies above given rows of leaves.
+
+    The variables are rolled up one after the other, level by level from the bottom; the others are at their total.
+    Only cells with records occur. Time O(cells·log cells·variables), memory O(cells·variables).
+    """
+    packing = _Packing([len(dim) if j in variables else 1 for j, dim in enumerate(dims)])
+    rows = np.zeros_like(leaves)
+    rows[:, list(variables)] = leaves[:, list(variables)]
+    keys, place = _distinct(packing.pack(rows))
+    growing = _Growing(keys, packing)
+    for j in sorted(variables):
+        growing.roll_up(j, dims[j])
+    keys = growing.keys()
+    order = np.lexsort(keys[::-1]) if len(keys) > 1 else np.argsort(keys[0], kind="stable")
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    steps = tuple(AdditionStep(step.variable, step.tree, rank[step.child], rank[step.parent]) for step in growing.steps)
+    return Closure(packing.unpack([word[order] for word in keys]), rank[place], steps)
+
+
+class _Packing:
+    """Rows of codes as one 64-bit number, or as several where one does not suffice; they order as the rows do."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self.word: list[int] = []
+        room, number = 1, 0
+        for size in sizes:
+            if room * size > _MOST:
+                room, number = 1, number + 1
+            room *= size
+            self.word.append(number)
+        self.radix = [1] * len(sizes)
+        for j in reversed(range(len(sizes) - 1)):
+            if self.word[j] == self.word[j + 1]:
+                self.radix[j] = self.radix[j + 1] * sizes[j + 1]
+
+    def pack(self, codes: Ints32) -> list[Ints]:
+        """Give the words of each row."""
+        words = [np.zeros(len(codes), np.int64) for _ in range(self.word[-1] + 1)]
+        for j, radix in enumerate(self.radix):
+            words[self.word[j]] += codes[:, j].astype(np.int64) * radix
+        return words
+
+    def codes(self, words: list[Ints], j: int) -> Ints:
+        """Give the codes of one variable."""
+        found: Ints = words[self.word[j]] // self.radix[j] % self.sizes[j]
+        return found
+
+    def unpack(self, words: list[Ints]) -> Ints32:
+        """Give the rows of codes."""
+        rows = np.empty((len(words[0]), len(self.sizes)), np.int32)
+        for j in range(len(self.sizes)):
+            rows[:, j] = self.codes(words, j)
+        return rows
+
+
+class _Growing:
+    """Cells found so far, in blocks: first those of leaves, then each block of totals."""
+
+    def __init__(self, keys: list[Ints], packing: _Packing) -> None:
+        self.packing = packing
+        self.blocks = [keys]
+        self.steps: list[AdditionStep] = []
+        self.size = len(keys[0])
+
+    def keys(self) -> list[Ints]:
+        """Give the words of all cells, and merge the blocks."""
+        if len(self.blocks) > 1:
+            self.blocks = [[np.concatenate(words) for words in zip(*self.blocks, strict=True)]]
+        return self.blocks[0]
+
+    def roll_up(self, j: int, dim: Dimension) -> None:
+        """Add the totals along one variable."""
+        keys = self.keys()
+        here = [(np.arange(self.size), keys, self.packing.codes(keys, j))]
+        done = dim.leaves.copy()
+        for tree, (parent, depth) in enumerate(zip(dim.parents, dim.depths, strict=True)):
+            wanted = (parent >= 0) & ~done[parent]
+            for level in range(int(depth.max()), 0, -1):
+                found = self._level(j, tree, here, parent, wanted & (depth == level))
+                here += [found] if len(found[0]) else []
+            done |= depth >= 0
+
+    def _level(
+        self,
+        j: int,
+        tree: int,
+        here: Sequence[tuple[Ints, list[Ints], Ints]],
+        parent: Ints32,
+        chosen: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    ) -> tuple[Ints, list[Ints], Ints]:
+        """Lift the cells with the chosen codes one step; give number, words and code of the new cells."""
+        radix, word = self.packing.radix[j], self.packing.word[j]
+        children, lifted = [], []
+        for numbers, words, codes in here:
+            rows = np.flatnonzero(chosen[codes])
+            if len(rows):
+                moved = [array[rows] for array in words]
+                moved[word] += (parent[codes[rows]].astype(np.int64) - codes[rows]) * radix
+                children.append(numbers[rows])
+                lifted.append(moved)
+        if not children:
+            return np.zeros(0, np.int64), [], np.zeros(0, np.int64)
+        new, number = _distinct([np.concatenate(words) for words in zip(*lifted, strict=True)])
+        first, self.size = self.size, self.size + len(new[0])
+        child = np.concatenate(children)
+        self.steps.append(AdditionStep(j, tree, child.astype(np.int32), (first + number).astype(np.int32)))
+        self.blocks.append(new)
+        return np.arange(first, self.size), new, self.packing.codes(new, j)
+
+
+def _distinct(words: list[Ints]) -> tuple[list[Ints], Ints]:
+    """Give the distinct rows in order, and for each row which of them it is."""
+    if len(words) == 1:
+        keys, number = np.unique(words[0], return_inverse=True)
+        return [keys], number
+    order = np.lexsort(words[::-1])
+    sorted_words = [word[order] for word in words]
+    new = np.zeros(len(order), np.bool_)
+    new[:1] = True
+    for word in sorted_words:
+        new[1:] |= word[1:] != word[:-1]
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(new) - 1
+    return [word[new] for word in sorted_words], number
+
+
+@dataclass(eq=False)
+class Amounts:
+    """The figures of one response in n cells; what no record makes necessary is None and follows from the others."""
+
+    value: Floats
+    count: Ints
+    top: Floats
+    """(n, t)"""
+    ids: Ints32
+    """(n, t)"""
+    gross: Floats | None = None
+    """None: equal to `value`, as nothing is negative"""
+    negative: Ints | None = None
+    """None: 0"""
+    open_count: Ints | None = None
+    """None: equal to `count`, as nobody waived protection"""
+    open_top: Floats | None = None
+    """None: the first of `top`"""
+    requested: Floats | None = None
+    """None: not known"""
+
+    @property
+    def sums(self) -> Iterator[NDArray[Any]]:
+        """The figures that add up."""
+        yield from (a for a in (self.value, self.count, self.gross, self.negative, self.open_count) if a is not None)
+
+    @property
+    def maxima(self) -> Iterator[Floats]:
+        """The figures of which the largest counts."""
+        yield from (a for a in (self.open_top, self.requested) if a is not None)
+
+
+@dataclass(eq=False)
+class Figures:
+    """Cells with everything that is added up."""
+
+    codes: Ints32
+    """(n, d)"""
+    amounts: tuple[Amounts, ...]
+    """one entry per response"""
+    weight: Floats
+    key: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def sums(self) -> Iterator[NDArray[Any]]:
+        """The figures that add up."""
+        for amounts in self.amounts:
+            yield from amounts.sums
+        yield self.weight
+        if self.key is not None:
+            yield self.key
+
+    def take(self, rows: NDArray[Any]) -> Figures:
+        """Give some of the cells."""
+        return _joined([self], lambda arrays: arrays[0][rows])
+
+    @staticmethod
+    def stack(parts: Sequence[Figures], rows: NDArray[Any] | None = None) -> Figures:
+        """Put cells one after the other (and give some of them); all parts have the same figures."""
+        if rows is None:
+            return parts[0] if len(parts) == 1 else _joined(parts, np.concatenate)
+        return _joined(parts, lambda arrays: np.concatenate(arrays)[rows])
+
+
+def _joined(parts: Sequence[Figures], join: Any) -> Figures:
+    def each(items: Sequence[Any]) -> Any:
+        return None if items[0] is None else join(items)
+
+    amounts = tuple(
+        Amounts(**{field.name: each([getattr(one, field.name) for one in same]) for field in fields(Amounts)})
+        for same in zip(*(part.amounts for part in parts), strict=True)
+    )
+    return Figures(
+        join([part.codes for part in parts]),
+        amounts,
+        join([part.weight for part in parts]),
+        each([part.key for part in parts]),
+    )
+
+
+def blank(codes: Ints32, like: Figures) -> Figures:
+    """Give cells in which nothing is yet, with the figures another set of cells has."""
+    n = len(codes)
+
+    def empty(array: Any, fill: float = 0) -> Any:
+        if array is None:
+            return None
+        shape = (n, *array.shape[1:])
+        return np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
+
+    amounts = tuple(
+        Amounts(**{f.name: empty(getattr(one, f.name), -1 if f.name == "ids" else 0) for f in fields(Amounts)})
+        for one in like.amounts
+    )
+    return Figures(codes, amounts, empty(like.weight), empty(like.key))
+
+
+def table_figures(entries: Contributions, dims: Sequence[Dimension], variables: Sequence[int], t: int) -> Figures:
+    """Give all cells of the table over some of the variables; the others are at their total."""
+    cells = closed(entries.inner_codes, dims, variables)
+    spread = entries.spread
+    found = rolled(_inner_figures(entries, ~spread, t), cells)
+    if spread.any():
+        _add_spread(found, cells, entries, np.flatnonzero(spread))
+    return found
+
+
+def rolled(inner: Figures, cells: Closure) -> Figures:
+    """Put inner cells (rows of the closure) in their places and add them up to all totals."""
+    from discretion.kernels.rollup import add_along, larger_along, top_along
+
+    found = blank(cells.codes, inner)
+    for one, whole in zip(inner.sums, found.sums, strict=True):
+        np.add.at(whole, cells.place, one)
+    for one_amounts, amounts in zip(inner.amounts, found.amounts, strict=True):
+        for one, whole in zip(one_amounts.maxima, amounts.maxima, strict=True):
+            np.maximum.at(whole, cells.place, one)
+        every = np.arange(len(inner), dtype=np.int32)
+        top_along(one_amounts.top, one_amounts.ids, every, amounts.top, amounts.ids, cells.place)
+    for step in cells.steps:
+        for column in found.sums:
+            add_along(column, step.child, step.parent)
+        for amounts in found.amounts:
+            for column in amounts.maxima:
+                larger_along(column, step.child, step.parent)
+            top_along(amounts.top, amounts.ids, step.child, amounts.top, amounts.ids, step.parent)
+    return found
+
+
+def _inner_figures(entries: Contributions, alone: NDArray[np.bool_], t: int) -> Figures:
+    """Give the figures of the inner cells: sums of all entries, respondents only of those that are in one cell."""
+    n = len(entries.inner_codes)
+    amounts = tuple(_amounts(entries, r, np.flatnonzero(alone), n, t) for r in range(len(entries.names)))
+    return Figures(
+        entries.inner_codes,
+        amounts,
+        _summed(entries.inner, entries.weight, n),
+        None if entries.key is None else _summed(entries.inner, entries.key, n),
+    )
+
+
+def _amounts(entries: Contributions, r: int, alone: Ints, n: int, t: int) -> Amounts:
+    from discretion.kernels.rollup import top_along
+
+    x = entries.x[:, r]
+    rows = alone[~np.isnan(x[alone])]
+    inner, size = entries.inner[rows], np.abs(x[rows])
+    is_open, asked = rows[~entries.waived[rows]], rows[entries.requested[rows]]
+    signed, waived = bool((x < 0).any()), bool(entries.waived.any())
+    found = Amounts(
+        value=_summed(entries.inner, np.nan_to_num(x), n),
+        count=_counted(inner, n),
+        top=np.zeros((n, t)),
+        ids=np.full((n, t), -1, np.int32),
+        gross=_summed(inner, size, n) if signed else None,
+        negative=_counted(inner[x[rows] < 0], n) if signed else None,
+        open_count=_counted(entries.inner[is_open], n) if waived else None,
+        open_top=_largest(entries.inner[is_open], np.abs(x[is_open]), n) if waived else None,
+        requested=_largest(entries.inner[asked], np.abs(x[asked]), n) if entries.knows_requests else None,
+    )
+    who = entries.contributor[rows]
+    every = np.arange(len(rows), dtype=np.int32)
+    top_along(size[:, None], who[:, None], every, found.top, found.ids, inner.astype(np.int32))
+    return found
+
+
+def _summed(place: Ints, amounts: Floats, n: int) -> Floats:
+    return np.bincount(place, amounts, n).astype(np.float64, copy=False)
+
+
+def _counted(place: Ints, n: int) -> Ints:
+    return np.bincount(place, minlength=n).astype(np.int64, copy=False)
+
+
+def _largest(place: Ints, amounts: Floats, n: int) -> Floats:
+    most = np.zeros(n)
+    np.maximum.at(most, place, amounts)
+    return most
+
+
+def _add_spread(found: Figures, cells: Closure, entries: Contributions, rows: Ints) -> None:
+    """Count respondents that are in several inner cells once in each cell above them."""
+    from discretion.kernels.rollup import add_respondents
+
+    rows = rows[np.argsort(entries.contributor[rows], kind="stable")]
+    who = entries.contributor[rows]
+    bounds = np.flatnonzero(np.r_[True, who[1:] != who[:-1], True])
+    above, variable = cells.upward()
+    place = cells.place[entries.inner[rows]]
+    none, nobody = np.zeros(0), np.zeros(0, np.int64)
+    for r, one in enumerate(found.amounts):
+        figures = (
+            none if one.gross is None else one.gross,
+            one.count,
+            nobody if one.negative is None else one.negative,
+            nobody if one.open_count is None else one.open_count,
+            none if one.open_top is None else one.open_top,
+            none if one.requested is None else one.requested,
+            one.top,
+            one.ids,
+        )
+        x = np.ascontiguousarray(entries.x[rows, r])
+        add_respondents(bounds, place, above, variable, who, x, entries.waived[rows], entries.requested[rows], figures)
+
+
+MOST_EMPTY = 5_000_000
+"""Cells that may be listed when empty ones are kept."""
+
+
+def cells_of(
+    entries: Contributions,
+    dims: tuple[Dimension, ...],
+    tables: tuple[tuple[str, ...], ...],
+    top: int,
+    empty: str,
+    contributors: Sequence[Any],
+    notes: tuple[str, ...] = (),
+) -> Cells:
+    """Roll contributions up to all cells of all tables."""
+    place = {dim.name: j for j, dim in enumerate(dims)}
+    variables = [[place[name] for name in table] for table in tables]
+    parts = [table_figures(entries, dims, columns, top) for columns in variables]
+    if entries.weights != "contributions" and (entries.weight != 1).any():
+        parts = [_as_read(part, entries, dims, columns, top) for part, columns in zip(parts, variables, strict=True)]
+    if empty == "keep":
+        parts = [_with_empty(part, dims, columns) for part, columns in zip(parts, variables, strict=True)]
+        entries = _with_empty_inner(entries, dims)
+    figures, in_table = united(parts, dims, empty == "keep")
+    inner_values = [
+        np.bincount(entries.inner, np.nan_to_num(entries.x[:, r]), len(entries.inner_codes)).astype(np.float64)
+        for r in range(len(entries.names))
+    ]
+    return Cells(
+        dims=dims,
+        codes=figures.codes,
+        responses=responses_of(figures, entries, inner_values),
+        tables=tables,
+        in_table=in_table,
+        inner_codes=entries.inner_codes,
+        weighted_count=figures.weight,
+        status=Status.empty(len(figures)),
+        key=None if figures.key is None else figures.key % 1.0,
+        contributors=contributors,
+        source=entries,
+        notes=notes,
+    )
+
+
+def _as_read(
+    part: Figures, entries: Contributions, dims: Sequence[Dimension], variables: Sequence[int], top: int
+) -> Figures:
+    """Put the largest contributions, as the rules are to read weights, in the place of weighted ones."""
+    others, origin = as_rules_read(entries, top)
+    number = np.zeros(int(others.contributor.max(initial=-1)) + 1, np.int32)
+    number[others.contributor] = entries.contributor[origin]
+    read = table_figures(others, dims, variables, top).amounts
+    amounts = tuple(
+        replace(
+            one,
+            top=new.top,
+            ids=np.where(new.ids >= 0, number[new.ids], -1).astype(np.int32),
+            open_top=new.open_top,
+            requested=new.requested,
+        )
+        for one, new in zip(part.amounts, read, strict=True)
+    )
+    return replace(part, amounts=amounts)
+
+
+def responses_of(figures: Figures, entries: Contributions, inner_values: Sequence[Floats]) -> tuple[Response, ...]:
+    """Take the figures apart by response; figures that are the same are one array."""
+    return tuple(
+        Response(
+            name=name,
+            value=one.value,
+            count=one.count,
+            gross=one.value if one.gross is None else one.gross,
+            top=one.top,
+            top_ids=one.ids,
+            negative=np.zeros(len(figures), np.int64) if one.negative is None else one.negative,
+            open_count=one.count if one.open_count is None else one.open_count,
+            open_top=one.top[:, 0] if one.open_top is None else one.open_top,
+            requested=one.requested,
+            inner_value=inner_value,
+            frequency=entries.frequency,
+        )
+        for name, one, inner_value in zip(entries.names, figures.amounts, inner_values, strict=True)
+    )
+
+
+def united(parts: Sequence[Figures], dims: Sequence[Dimension], unordered: bool = False) -> tuple[Figures, Bools]:
+    """Put the cells of linked tables together in order of their codes, each once, and tell where each occurs."""
+    if len(parts) == 1 and not unordered:
+        return parts[0], np.ones((len(parts[0]), 1), np.bool_)
+    source = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    keys = row_keys(np.concatenate([part.codes for part in parts]), [len(dim) for dim in dims])
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    in_table = np.zeros((len(first), len(parts)), np.bool_)
+    in_table[number, source] = True
+    return Figures.stack(parts, first), in_table
+
+
+def _with_empty(cells: Figures, dims: Sequence[Dimension], variables: Sequence[int]) -> Figures:
+    """Add the cells of a table that have no records."""
+    choices = [np.arange(len(dim)) if j in variables else np.zeros(1, np.int64) for j, dim in enumerate(dims)]
+    every = _combinations(choices)
+    known = Packer.fit(cells.codes, [len(dim) for dim in dims]).find(every)
+    new = every[known < 0]
+    return Figures.stack([cells, blank(new, cells)])
+
+
+def _with_empty_inner(entries: Contributions, dims: Sequence[Dimension]) -> Contributions:
+    every = _combinations([np.flatnonzero(dim.leaves) for dim in dims])
+    number: Ints = Packer.fit(every, [len(dim) for dim in dims]).find(entries.inner_codes)
+    return replace(entries, inner_codes=every, inner=number[entries.inner])
+
+
+def _combinations(choices: Sequence[Any]) -> Ints32:
+    total = prod(len(choice) for choice in choices)
+    if total > MOST_EMPTY:
+        raise DataError(
+            f"with its empty cells the table would have {total:,} cells, more than {MOST_EMPTY:,}; "
+            "use `empty='drop'` or fewer variables"
+        )
+    grid = np.meshgrid(*choices, indexing="ij")
+    return np.column_stack([axis.ravel() for axis in grid]).astype(np.int32)
+
 
 MISSING = "(missing)"
 """The code of records whose classifying value is missing."""

@@ -13,11 +13,23 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats, Ints
-from discretion.learning.cases import run_trial
 from discretion.learning.columns import Numbers, Values, numbers_of_both, read_column
-from discretion.learning.estimators import Model, ModelField
-from discretion.learning.fitting import agreement, precision_recall, run_quietly, seeds, target_array, weight_keyword
-from discretion.learning.values import Design, choose_features, content_order, encode, weights_of
+from discretion.learning.fitting import (
+    Design,
+    Model,
+    ModelField,
+    agreement,
+    choose_features,
+    content_order,
+    encode,
+    precision_recall,
+    run_quietly,
+    run_trial,
+    seeds,
+    target_array,
+    weight_keyword,
+    weights_of,
+)
 from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns
 

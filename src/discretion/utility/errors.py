@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.learning.columns import Labels, Numbers, Values, labels_of, merge, numbers_of_both
-from discretion.learning.values import weights_of
+from discretion.learning.fitting import weights_of
 from discretion.measure import Measure, Score, as_percent
 from discretion.part import Columns, Scale
 

@@ -15,7 +15,7 @@ from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
 from discretion.kernels.normal import normal_quantile
 from discretion.learning.columns import Numbers
-from discretion.learning.values import encode, filled, medians_of
+from discretion.learning.fitting import encode, filled, medians_of
 from discretion.measure import Better, Measure, Score
 from discretion.method import Method
 from discretion.part import Columns

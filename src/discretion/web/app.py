@@ -1283,8 +1283,8 @@ _MOST_SHOWN = 14
 
 def hierarchy_in(project: Project, column: str, typed: Typed) -> Any:
     """Read the hierarchy that stands in the builder, as a plan writes it; a table of values becomes a file."""
-    from discretion.data.atomic import write_text
     from discretion.data.hierarchy import hierarchy_text
+    from discretion.data.write import write_text
     from discretion.web.project import safe_file_name
 
     def one(name: str, default: str = "") -> str:

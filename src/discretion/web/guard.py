@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
-from discretion.data.atomic import alone_beside
 from discretion.data.documents import DocumentKind, read_document, write_document
+from discretion.data.write import alone_beside
 from discretion.errors import PlanError
 
 Scope = MutableMapping[str, Any]

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from discretion.data.atomic import alone_beside, write_text
 from discretion.data.documents import read_document, write_document
+from discretion.data.write import alone_beside, write_text
 from discretion.errors import DataError, PlanError, unknown
 
 _NAME = re.compile(r"[^\W_][\w .-]{0,62}")
@@ -231,7 +231,7 @@ class Project:
 
 def output_of(data: Path) -> dict[str, str]:
     """Say where a release goes, and in which format: that of the data, where releases can be written in it."""
-    from discretion.data.formats import format_of
+    from discretion.data.text import format_of
     from discretion.release.plan import OUTPUT_FORMATS
 
     try:

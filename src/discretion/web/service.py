@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from discretion.data.atomic import write_text
+from discretion.data.write import write_text
 from discretion.errors import DataError, PlanError
 from discretion.web.project import Project, read_json, started, write_json
 

@@ -391,7 +391,7 @@ def without_identifiers(data: Dataset) -> Dataset:
 
 def figures_of(study: Study, progress: Progress, *, knows_method: bool = True) -> dict[str, Any]:
     """Give what always stands in sight: the smallest group, who is found, what is learnt, what was lost."""
-    from discretion.release.measures import default_measures
+    from discretion.release.attack_set import default_measures
     from discretion.release.ranking import rank_attacks
     from discretion.risk.identity.intruder import knowing_method
 
@@ -636,7 +636,7 @@ def release(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
 def tune(project: Project, job: Job, progress: Progress) -> None:
     """Try the candidates of `balance.yaml`; the live map is written whenever one was tried, the other at the end."""
     from discretion.release.run import read_seed
-    from discretion.release.tune_plan import tune_plan
+    from discretion.release.tune import tune_plan
     from discretion.release.tune_result import TuneResult
 
     plan = Plan.load(project.folder / "balance.yaml")
@@ -728,7 +728,7 @@ def table(project: Project, job: Job, progress: Progress) -> dict[str, Any]:
     """Carry out the table plan of the project; show it to its owner, and publish it where that is wanted."""
     from discretion.release.table_plan import TablePlan
     from discretion.release.table_run import run_table
-    from discretion.tables.audit_report import Audit
+    from discretion.tables.audit import Audit
 
     plan = TablePlan.load(project.folder / "table.yaml")
     made = run_table(plan, progress=progress)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from discretion.data.conditions import And, Condition, Filter, Not, Or
+from discretion.data.sql_filter import And, Condition, Filter, Not, Or
 from discretion.errors import QueryRefused
 from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.order import rows_by_label

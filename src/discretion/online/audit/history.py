@@ -15,7 +15,7 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.data.conditions import Scalar
+from discretion.data.sql_filter import Scalar
 from discretion.errors import DataError, QueryRefused
 from discretion.kernels.arrays import Ints
 from discretion.online.audit.linear import SQUARES, SUM, AnsweredSum, Band, IntervalAudit, LinearAudit, ascending

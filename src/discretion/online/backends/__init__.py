@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from discretion.data.conditions import And, Condition, Everything, Filter, Linear, Not, Operator, Or, Scalar
+from discretion.data.sql_filter import And, Condition, Everything, Filter, Linear, Not, Operator, Or, Scalar
 from discretion.errors import PlanError, QueryRefused, did_you_mean
 from discretion.kernels.arrays import Ints
 from discretion.online.declare import ColumnSpec, TableSpec

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discretion.data.conditions import Filter, Scalar
+from discretion.data.sql_filter import Filter, Scalar
 from discretion.errors import DataError, PlanError, QueryRefused, unknown
 from discretion.kernels.arrays import Ints
 from discretion.online.audit.linear import ascending

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discretion.data.conditions import Filter, Scalar
 from discretion.data.database import Address, parse_url, quoted
+from discretion.data.sql_filter import Filter, Scalar
 from discretion.errors import DataError, PlanError, QueryRefused, need, unknown
 from discretion.kernels.arrays import Ints
 from discretion.online.backends import (

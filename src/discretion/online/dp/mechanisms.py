@@ -17,7 +17,7 @@ from itertools import accumulate
 from statistics import NormalDist
 from typing import Any, Literal
 
-from discretion.data.conditions import Scalar
+from discretion.data.sql_filter import Scalar
 from discretion.errors import PlanError, QueryRefused
 from discretion.online.declare import ColumnSpec
 from discretion.online.dp.sensitivity import (

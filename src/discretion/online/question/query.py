@@ -21,11 +21,12 @@ from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from discretion.data.conditions import (
+from discretion.data.sql_filter import (
     And,
     Condition,
     Everything,
     Filter,
+    FilterReader,
     Not,
     Operator,
     Or,
@@ -33,8 +34,9 @@ from discretion.data.conditions import (
     comparisons,
     depth_of,
     is_text,
+    only,
+    plain_number,
 )
-from discretion.data.sql_filter import FilterReader, only, plain_number
 from discretion.errors import QueryRefused, did_you_mean
 from discretion.online.declare import ColumnSpec, ServiceSpec, TableSpec, checked_name, tables_of
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from discretion.data.atomic import alone_beside, write_text
+from discretion.data.write import alone_beside, write_text
 from discretion.errors import DataError, PlanError, unknown
 from discretion.online.declare import ServiceSpec
 from discretion.online.ledger import utc_now

@@ -72,7 +72,7 @@ def shape(query: Query) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from discretion.data.conditions import Condition
+    >>> from discretion.data.sql_filter import Condition
     >>> from discretion.online.question.query import Aggregate
     >>> shape(Query("students", (Aggregate("sum", "income"),), Condition("major", "=", ("EE",))))["where"]
     ['major =']

@@ -22,7 +22,7 @@ from discretion.measure import Measure
 from discretion.method import Decision, StratifiedMethod
 from discretion.part import Columns, confidential
 from discretion.protect.edit_rules import with_sums
-from discretion.protect.suppress_records import RecordRisk
+from discretion.protect.suppress import RecordRisk
 from discretion.protect.synthetic.variables import (
     ColumnKind,
     Variable,

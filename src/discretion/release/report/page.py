@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discretion.data.atomic import write_text
+from discretion.data.write import write_text
 from discretion.errors import DataError
 from discretion.model import FailingClass, Verdict
 from discretion.release.facts import smallest_class

@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from discretion.context import Context
-from discretion.data.conditions import Condition, Linear
 from discretion.data.dataset import Dataset
 from discretion.data.rules import read_edit_rules
+from discretion.data.sql_filter import Condition, Linear
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Floats
 from discretion.measure import RiskShare, Score, as_percent

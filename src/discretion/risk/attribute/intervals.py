@@ -163,7 +163,7 @@ def _swapped_from(y: Floats, ranked: Floats, inside: Floats, percent: float) -> 
     Rank swapping exchanges rather with the ends of the window than with neighbors (see `kernels.swap_law`). `inside` is
     how many ranks the interval reaches to one side.
     """
-    from discretion.kernels.swap_law import swap_law
+    from discretion.kernels.swap import swap_law
 
     n = len(ranked)
     reach = max(1, int(np.floor(percent * n / 100 + 1e-9)))

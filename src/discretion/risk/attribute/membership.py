@@ -16,11 +16,25 @@ from discretion.data.dataset import Dataset
 from discretion.data.population_classes import Population, load_population
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.learning.cases import Case, build_case, match_rows
 from discretion.learning.columns import Labels, Numbers, Values, merge, outside_view
-from discretion.learning.estimators import Model, ModelField, Task
-from discretion.learning.fitting import Pool, attack, seeds, train, train_shadows
-from discretion.learning.values import Design, choose_features, choose_target, content_order, encode
+from discretion.learning.fitting import (
+    Case,
+    Design,
+    Model,
+    ModelField,
+    Pool,
+    Task,
+    attack,
+    build_case,
+    choose_features,
+    choose_target,
+    content_order,
+    encode,
+    match_rows,
+    seeds,
+    train,
+    train_shadows,
+)
 from discretion.measure import RiskShare, Score, as_percent
 from discretion.method import AnyMethod, Method
 from discretion.part import Columns, path_field

@@ -16,11 +16,21 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.learning.cases import Case, build_case
 from discretion.learning.columns import Numbers, outside_view
-from discretion.learning.estimators import Model, ModelField
-from discretion.learning.fitting import agreement, chance_agreement, fit, folds, seeds, target_array
-from discretion.learning.values import choose_features, choose_target
+from discretion.learning.fitting import (
+    Case,
+    Model,
+    ModelField,
+    agreement,
+    build_case,
+    chance_agreement,
+    choose_features,
+    choose_target,
+    fit,
+    folds,
+    seeds,
+    target_array,
+)
 from discretion.measure import RiskShare, Score, as_percent
 from discretion.part import Columns, Scale
 from discretion.risk.synthetic.records import wilson

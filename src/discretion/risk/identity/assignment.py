@@ -140,7 +140,7 @@ def _order(table: Floats) -> NDArray[np.int64]:
 
 def _all_distances(space: Space) -> Floats:
     """Give all distances as a matrix; the mean over the columns for Gower's."""
-    from discretion.kernels.linkage_mixed import NOMINAL, SQUARED
+    from discretion.kernels.linkage import NOMINAL, SQUARED
 
     terms = space.terms
     total = np.zeros((len(space.known), len(space.published)))

@@ -17,7 +17,7 @@ from discretion.learning.columns import ComparedColumn, compare_column, sd_of
 from discretion.risk.identity.intruder import Intruder, Mistakes, View
 
 if TYPE_CHECKING:
-    from discretion.kernels.linkage_mixed import Terms, Tree
+    from discretion.kernels.linkage import Terms, Tree
 
 
 Distance = Literal["euclidean", "gower", "mahalanobis", "robust-mahalanobis"]
@@ -47,7 +47,7 @@ class Space:
     @property
     def is_plain(self) -> bool:
         """Tell whether the distance is Euclidean on complete numbers."""
-        from discretion.kernels.linkage_mixed import SQUARED
+        from discretion.kernels.linkage import SQUARED
 
         squared = bool((self.terms.kinds == SQUARED).all()) and len(self.terms.scale) == 1 and not len(self.terms.low)
         return squared and not np.isnan(self.known).any() and not np.isnan(self.published).any()
@@ -63,7 +63,7 @@ class Space:
 
         It is split first by what excludes candidates: categories that must agree, and values that must be equal.
         """
-        from discretion.kernels.linkage_mixed import build_tree
+        from discretion.kernels.linkage import build_tree
 
         scale, low, high = self.terms.scale, self.terms.low, self.terms.high
         spread = np.where(np.isfinite(scale), scale, 1.0).mean(axis=0)
@@ -131,7 +131,7 @@ def _column(view: View, name: str) -> ComparedColumn:
 
 
 def _assemble(compared: list[ComparedColumn], scale: Floats, distance: Distance, gaps: Gaps) -> Space:
-    from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED, Terms
+    from discretion.kernels.linkage import ABSOLUTE, NOMINAL, SQUARED, Terms
 
     ordered = ABSOLUTE if distance == "gower" else SQUARED
     kinds = np.array([ordered if column.alike is None else NOMINAL for column in compared], dtype=np.int64)
@@ -323,7 +323,7 @@ def _patterns(known: list[Bools], published: list[Bools]) -> tuple[Floats, Float
 
 def _wider(space: Space, pairs: list[tuple[Floats, Floats]]) -> Space:
     """Add columns of categories that must agree."""
-    from discretion.kernels.linkage_mixed import NOMINAL
+    from discretion.kernels.linkage import NOMINAL
 
     terms, more = space.terms, len(pairs)
     sizes = [int(max(np.nanmax(known), published.max())) + 1 for known, published in pairs]

@@ -19,7 +19,7 @@ from discretion.risk.identity.distances import Distance, Gaps, Space, make_space
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, intruder_field, unused, view
 
 if TYPE_CHECKING:
-    from discretion.kernels.linkage_mixed import Tree
+    from discretion.kernels.linkage import Tree
     from discretion.risk.identity.transparency.attack import Informed
     from discretion.risk.identity.transparency.elimination import Eliminated
 
@@ -120,8 +120,7 @@ def _joined(space: Space, seen: View, links: Links, ctx: Context, *, few: bool =
     Nothing where the links of single records find nearly everybody; of the unprotected data, and with `few`, fewer
     units are drawn.
     """
-    from discretion.kernels.linkage_mixed import SWAPPED
-    from discretion.kernels.linkage_units import nearest_units
+    from discretion.kernels.linkage import SWAPPED, nearest_units
 
     if float(links.shares.mean()) > _NEARLY_ALL:
         return ()
@@ -161,8 +160,7 @@ def _joined(space: Space, seen: View, links: Links, ctx: Context, *, few: bool =
 
 def _inside(space: Space, units: Ints, of_known: Ints, rows: Ints) -> Floats:
     """Give how likely each known record is linked right among the records of its own unit."""
-    from discretion.kernels.linkage import TIE
-    from discretion.kernels.linkage_mixed import pair_costs
+    from discretion.kernels.linkage import TIE, pair_costs
 
     order = np.argsort(units, kind="stable")
     sizes = np.bincount(units)
@@ -570,7 +568,7 @@ def _certain(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.in
     followed) implies a partner for whom that holds. What remains costs nothing, so that the nearest are all of them; a
     suppressed cell may be anything. Noise makes nobody impossible.
     """
-    from discretion.kernels.linkage_mixed import NOMINAL, SQUARED
+    from discretion.kernels.linkage import NOMINAL, SQUARED
 
     space = informed.space
     if not len(space.terms.low):
@@ -591,8 +589,7 @@ def _certain(informed: Informed, rows: NDArray[np.int64], targets: NDArray[np.in
 
 def _alone(space: Space, rows: NDArray[np.int64], tree: Tree) -> NDArray[np.bool_]:
     """Tell who has one record at no distance, the right one, in a space where distances are nothing or infinite."""
-    from discretion.kernels.linkage_mixed import pair_costs
-    from discretion.kernels.linkage_windows import count_allowed
+    from discretion.kernels.linkage import count_allowed, pair_costs
 
     possible = pair_costs(space.known, space.published[np.maximum(rows, 0)], space.terms) < np.inf
     return np.asarray((rows >= 0) & possible & (count_allowed(space.known, tree, space.terms, enough=2) == 1))
@@ -673,7 +670,7 @@ def _search(space: Space, rows: NDArray[np.int64], ctx: Context, whole: Space | 
         scale = space.terms.scale
         near = nearest_ties(space.known * scale, space.published * scale, rows, ctx.progress)
         return Links(near.size, near.has_own, near.lowest, near.distance == 0)
-    from discretion.kernels.linkage_mixed import nearest_mixed
+    from discretion.kernels.linkage import nearest_mixed
 
     there = rows >= 0
     in_place = len(rows) == len(space.published) and np.array_equal(rows, np.arange(len(rows)))

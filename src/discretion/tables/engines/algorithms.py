@@ -135,9 +135,9 @@ class Optimal(Engine, kind="optimal"):
 
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
         """Alternate between a program that chooses cells and attackers who object."""
-        from discretion.tables.budget import most_protection
         from discretion.tables.optimal import Optimum, optimal
         from discretion.tables.respondents import knows_respondents
+        from discretion.tables.suppression import most_protection
 
         end = np.inf if self.seconds is None else time.monotonic() + self.seconds
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.data.atomic import write_text
+from discretion.data.write import write_text
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
-from discretion.tables.formats.rda import filled_lines
+from discretion.tables.cells import Sparse
+from discretion.tables.formats.argus import filled_lines
 from discretion.tables.publish import numbers
-from discretion.tables.sparse import Sparse
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells

@@ -11,8 +11,8 @@ from pydantic import Field
 from discretion.errors import DataError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.part import Columns, confidential
+from discretion.tables.previous import Forms
 from discretion.tables.rules.rule import Judgement, Rule, need_counts
-from discretion.tables.widened import Forms
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells

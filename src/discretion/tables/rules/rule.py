@@ -12,11 +12,11 @@ import numpy as np
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats
 from discretion.part import Family, Part, parse
-from discretion.tables.marking import MANUAL
+from discretion.tables.cells import MANUAL
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
-    from discretion.tables.widened import Forms
+    from discretion.tables.previous import Forms
 
 ROUNDING = 1e-10
 """Share of a cell by which sums of decimal numbers may miss: 0.1 + 0.2 is a little more than 0.3."""

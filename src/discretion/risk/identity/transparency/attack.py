@@ -51,7 +51,7 @@ def with_moved_categories(view: View, space: Space, history: History, used: dict
     their ratio is what a disagreement costs: on the scale of squared differences divided by the variance of noise. A
     category that is kept rarely, or that most of the release has, tells little; one that never moves must agree.
     """
-    from discretion.kernels.linkage_mixed import NOMINAL
+    from discretion.kernels.linkage import NOMINAL
 
     scale, gap = space.terms.scale, space.terms.gap.copy()
     for j, name in enumerate(space.columns):
@@ -325,7 +325,7 @@ def _with_noise(view: View, space: Space, history: History, intruder: Intruder, 
     variance s·σ² the distance of x from its best prediction μ + (y − μ)/(1 + s), in units of what stays unknown.
     Laplace noise and factors count by f(y|x) alone, their logarithms where they are log-normal.
     """
-    from discretion.kernels.linkage_mixed import ABSOLUTE, NOMINAL, SQUARED
+    from discretion.kernels.linkage import ABSOLUTE, NOMINAL, SQUARED
 
     space = _with_mixing_noise(view, space, history, used)
     kinds, scale, gap = space.terms.kinds.copy(), space.terms.scale.copy(), space.terms.gap.copy()
@@ -392,7 +392,7 @@ def _with_mixing_noise(view: View, space: Space, history: History, used: dict[st
     the variance is kept. A rotation keeps a = 1 − s/2 of a record and mixes in 1 − a² of others, s its
     `variance_share`. The best prediction of x is μ + a·(y − μ)/(a² + c); Σ·c/(a² + c) stays unknown.
     """
-    from discretion.kernels.linkage_mixed import NOMINAL, SQUARED
+    from discretion.kernels.linkage import NOMINAL, SQUARED
 
     for step in history.steps:
         if step.kind not in MIXING:
@@ -430,7 +430,7 @@ def _mixture(step: Any) -> tuple[float, float]:
 
 def _with_windows(view: View, space: Space, history: History, used: dict[str, str], ctx: Context) -> Space:
     """Keep the candidates that each column allows; a column that no step changed allows equal values only."""
-    from discretion.kernels.linkage_mixed import NOMINAL
+    from discretion.kernels.linkage import NOMINAL
 
     low, high = np.full(space.known.shape, -np.inf), np.full(space.known.shape, np.inf)
     scale = space.terms.scale.copy()

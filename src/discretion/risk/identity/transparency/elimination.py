@@ -13,7 +13,7 @@ from discretion.kernels.arrays import Floats, Ints
 from discretion.risk.identity.distances import Space
 
 if TYPE_CHECKING:
-    from discretion.kernels.linkage_mixed import Terms
+    from discretion.kernels.linkage import Terms
 
 
 _PAIRS = 10_000_000
@@ -41,8 +41,7 @@ class Register:
 
     def __init__(self, space: Space, ctx: Context) -> None:
         from discretion.kernels.classes import distinct_rows
-        from discretion.kernels.linkage_mixed import build_tree, fill
-        from discretion.kernels.linkage_windows import count_allowed
+        from discretion.kernels.linkage import build_tree, count_allowed, fill
 
         self._space, self._telling = space, _telling(space)
         terms = self._telling.terms
@@ -65,8 +64,7 @@ class Register:
         where a record is not possible for its own person, so that the knowledge is not exact. Time linear in the pairs.
         """
         from discretion.kernels.classes import distinct_rows
-        from discretion.kernels.linkage_mixed import fill, pair_costs
-        from discretion.kernels.linkage_windows import list_allowed
+        from discretion.kernels.linkage import fill, list_allowed, pair_costs
 
         space, telling, tree, asked = self._space, self._telling, self._tree, self._people.first_row
         expected = self.candidates * len(asked)
@@ -96,7 +94,7 @@ def _spread(terms: Terms) -> Floats:
 
 def _telling(space: Space) -> Space:
     """Leave out the columns that exclude nobody: numbers without windows, unless a missing one does."""
-    from discretion.kernels.linkage_mixed import NOMINAL
+    from discretion.kernels.linkage import NOMINAL
 
     terms = space.terms
     windows = (np.isfinite(terms.low) | np.isfinite(terms.high)).any(axis=0)
@@ -156,7 +154,7 @@ def _assigned(space: Space, rows: Ints, block: Ints, alike: Floats, ctx: Context
 
 def _costs(space: Space, rows: Ints, people: Ints) -> Floats:
     """Give for each block what it costs to link each of its people to each of its records, in their order."""
-    from discretion.kernels.linkage_mixed import pair_costs
+    from discretion.kernels.linkage import pair_costs
 
     blocks, size = people.shape
     first = np.repeat(people.ravel(), size)

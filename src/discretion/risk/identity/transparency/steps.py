@@ -19,7 +19,7 @@ from discretion.risk.identity.intruder import View
 
 if TYPE_CHECKING:
     from discretion.kernels.linkage import Nearest
-    from discretion.kernels.swap_law import Laws
+    from discretion.kernels.swap import Laws
 
 # Windows: the published values that a known value can have become by swapping or by grouping one column.
 
@@ -109,7 +109,7 @@ def with_swaps(space: Space, steps: dict[int, Any], windows: dict[int, Window], 
     that their ranks are those of the original; otherwise they are those of the release. A suppressed cell counts as
     a value that tells nothing.
     """
-    from discretion.kernels.linkage_mixed import SQUARED, SWAPPED
+    from discretion.kernels.linkage import SQUARED, SWAPPED
 
     terms = space.terms._replace(
         **{name: getattr(space.terms, name).copy() for name in ("kinds", "scale", "gap", "low", "high")}
@@ -133,7 +133,7 @@ def with_swaps(space: Space, steps: dict[int, Any], windows: dict[int, Window], 
 
 def _together(laws: dict[int, _Law], columns: int) -> Laws:
     """Put the laws of the columns one after another."""
-    from discretion.kernels.swap_law import Laws
+    from discretion.kernels.swap import Laws
 
     places = np.zeros((columns, 5), dtype=np.int64)
     steps, values = 0, 0
@@ -147,7 +147,7 @@ def _together(laws: dict[int, _Law], columns: int) -> Laws:
 
 
 def _law_of(ranked: Floats, step: Any) -> _Law:
-    from discretion.kernels.swap_law import swap_law
+    from discretion.kernels.swap import swap_law
 
     n = len(ranked)
     _, counts = np.unique(ranked, return_counts=True)
@@ -172,8 +172,7 @@ def exchange_of(space: Space, whole: bool) -> tuple[NDArray[np.int64], int, floa
 
     It takes all the original records and two columns or more.
     """
-    from discretion.kernels.exchange import count_pairs
-    from discretion.kernels.linkage_mixed import SWAPPED
+    from discretion.kernels.linkage import SWAPPED, count_pairs
 
     columns = np.flatnonzero(space.terms.kinds == SWAPPED)
     columns = columns[space.terms.laws.places[columns, 2] > 0]  # blocks are shuffled, not exchanged
@@ -191,7 +190,7 @@ def search_exchanged(
 
     The targets are moved to the beginning of both sides: the others are needed as partners.
     """
-    from discretion.kernels.exchange import nearest_exchanged, who_has_what
+    from discretion.kernels.linkage import nearest_exchanged, who_has_what
 
     rest = np.ones(len(space.known), np.bool_)
     rest[targets] = False
@@ -363,7 +362,7 @@ def with_shuffles(view: View, space: Space, history: History, ctx: Context) -> t
     record with these predictors, and it tells also who does not know the own value, or only knows the predictors. The
     columns are left out of the space and the turned expectations put at its end. Gives also what was used.
     """
-    from discretion.kernels.linkage_mixed import ABSOLUTE, SQUARED
+    from discretion.kernels.linkage import ABSOLUTE, SQUARED
 
     used: dict[str, str] = {}
     for step in history.steps:

@@ -12,7 +12,7 @@ import pytest
 import discretion as dc
 from discretion.context import Context, keyed_hash, new_seed
 from discretion.method import Decision, Method
-from discretion.release.seeds import OTHER_STEPS
+from discretion.release.journal import OTHER_STEPS
 
 _DRAW = "from discretion.context import new_seed; print(new_seed())"
 

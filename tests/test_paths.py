@@ -14,9 +14,8 @@ from discretion.online.declare import ServiceSpec, TableSpec
 from discretion.online.ledger import open_ledger
 from discretion.online.server.access import KeyRing, keys_beside
 from discretion.online.server.guard import AuditLog
-from discretion.release.journal import read_decisions, read_order
+from discretion.release.journal import SeedFile, read_decisions, read_order
 from discretion.release.plan import Output
-from discretion.release.seeds import SeedFile
 from discretion.release.table_plan import TablePlan
 from discretion.risk.identity.intruder import Intruder
 from tests.online.services import NOISE, STUDENTS

@@ -11,7 +11,7 @@ import pytest
 
 import discretion as dc
 from discretion.errors import DataError, PlanError
-from discretion.release.seeds import SeedFile
+from discretion.release.journal import SeedFile
 
 PLAN = """\
 title: Finer

@@ -10,7 +10,7 @@ import pytest
 
 import discretion as dc
 from discretion.errors import DataError, PlanError
-from discretion.release.seeds import OTHER_STEPS, SeedFile
+from discretion.release.journal import OTHER_STEPS, SeedFile
 from tests.release.survey import PLAN, put_survey, survey, without
 
 SEEDED = PLAN + "seed_file: keep.seed\n"

@@ -21,8 +21,16 @@ from discretion.cli.console import (
     say,
     shown,
 )
-from discretion.cli.plan_options import engine_option, keep_order_option, order_file_option, seed_option
-from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
+from discretion.cli.schema_options import (
+    engine_option,
+    keep_order_option,
+    order_file_option,
+    read_with,
+    schema_options,
+    seed_option,
+    source_options,
+    take_schema,
+)
 from discretion.errors import PlanError
 
 if TYPE_CHECKING:

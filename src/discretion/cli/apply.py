@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 import click
 
 from discretion.cli.console import all_or_nothing, check_outputs, common_options, print_json, progress_bar, say
-from discretion.cli.plan_options import keep_order_option, order_file_option, seed_option
-from discretion.cli.schema_options import read_with, schema_options, source_options, take_schema
-from discretion.cli.values import structured
+from discretion.cli.schema_options import (
+    keep_order_option,
+    order_file_option,
+    read_with,
+    schema_options,
+    seed_option,
+    source_options,
+    structured,
+    take_schema,
+)
 from discretion.errors import PlanError
 
 if TYPE_CHECKING:
@@ -34,7 +41,7 @@ def seed() -> None:
 @common_options
 def new(file: str, as_json: bool, quiet: bool) -> None:
     """Draw a seed of 128 bits from the operating system and write it into a new file that only you may read."""
-    from discretion.release.seeds import SeedFile
+    from discretion.release.journal import SeedFile
 
     made = SeedFile.new(file)
     if as_json:
@@ -299,7 +306,7 @@ def _run(kind: str, options: dict[str, Any]) -> None:
     from discretion.context import Context, new_seed
     from discretion.data.sql_filter import bounding_numbers
     from discretion.method import Method
-    from discretion.release.seeds import SeedFile
+    from discretion.release.journal import SeedFile
 
     method = build_part(kind, options)
     schema, reading = take_schema(options)

@@ -20,8 +20,7 @@ from discretion.cli.console import (
     say,
     shown,
 )
-from discretion.cli.plan_options import engine_option
-from discretion.cli.schema_options import read_with, schema_options, take_schema
+from discretion.cli.schema_options import engine_option, read_with, schema_options, take_schema
 from discretion.errors import DataError, PlanError
 
 if TYPE_CHECKING:

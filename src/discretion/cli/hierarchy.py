@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import check_files, common_options, print_json, print_table, say, shown
-from discretion.cli.schema_options import reading_options, take_reading
-from discretion.cli.values import structured
+from discretion.cli.schema_options import reading_options, structured, take_reading
 from discretion.errors import DataError, PlanError
 
 if TYPE_CHECKING:

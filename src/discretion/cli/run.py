@@ -9,7 +9,7 @@ import click
 
 from discretion.cli.assess import Matching, matching_options, read_released, take_matching
 from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
-from discretion.cli.plan_options import (
+from discretion.cli.schema_options import (
     cluster_option,
     data_option,
     dry_run_option,

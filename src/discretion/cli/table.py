@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discretion.cli.console import common_options, print_json, print_table, progress_bar, say, shown
-from discretion.cli.plan_options import (
+from discretion.cli.schema_options import (
     data_option,
     dry_run_option,
     engine_option,

@@ -18,7 +18,7 @@ from discretion.cli.console import (
     say,
     shown,
 )
-from discretion.cli.plan_options import data_option, seed_option
+from discretion.cli.schema_options import data_option, seed_option
 
 if TYPE_CHECKING:
     from discretion.release.plan import Plan

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import hashlib
 import json
+import os
 import platform
-from collections.abc import Mapping
-from dataclasses import replace
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion import __version__
+from discretion.context import SMALL_SEED, Context, keyed_hash, new_seed
+from discretion.data.write import alone_beside, write_text
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision
@@ -28,6 +36,201 @@ if TYPE_CHECKING:
     from discretion.release.plan import Plan
     from discretion.release.release import Measured, Release
     from discretion.release.study import Done
+
+_HEX_DIGITS = 32
+_USED = "used "
+OTHER_STEPS = "steps that draw nothing, or the columns"
+"""Under this name stands what the steps do as a whole, beside the keys of those that draw."""
+
+
+def seed_text(seed: int) -> str:
+    """Write a seed as 0x and at least 32 digits."""
+    return f"0x{seed:0{_HEX_DIGITS}x}\n"
+
+
+@dataclass(frozen=True)
+class SeedFile:
+    """A seed with what was published from it; each use holds for every step that drew a keyed hash of its stream."""
+
+    path: Path
+    seed: int
+    long: bool
+    """at least 128 bits as they are written, and not a small number with zeros before it"""
+    uses: tuple[Mapping[str, str], ...] = ()
+
+    @classmethod
+    def new(cls, path: str | Path) -> SeedFile:
+        """Draw a seed and write it into a new file that only the owner may read."""
+        file = Path(path)
+        write_text(file, seed_text(new_seed()), private=True)
+        return cls.read(file)
+
+    @classmethod
+    def read(cls, path: str | Path) -> SeedFile:
+        """Read a seed file: a whole number, decimal or 0x… hexadecimal, then a line for each published use."""
+        file = Path(path)
+        if not file.is_file():
+            raise PlanError(f"no seed file {str(path)!r}; `discretion seed new {path}` makes one")
+        first, *rest = file.read_text(encoding="utf-8").strip().splitlines() or [""]
+        if not re.fullmatch(r"\d+|0x[0-9a-fA-F]+", first) or not all(line.startswith(_USED) for line in rest):
+            raise PlanError(f"the seed file {file.name!r} must hold one whole number and nothing else but its uses")
+        try:
+            uses = tuple(json.loads(line.removeprefix(_USED)) for line in rest)
+        except json.JSONDecodeError:
+            raise PlanError(f"the seed file {file.name!r} is damaged: a line on its use cannot be read") from None
+        seed = int(first, 0)
+        long = seed >= SMALL_SEED and (not first.startswith("0x") or len(first) >= 2 + _HEX_DIGITS)
+        return cls(file, seed, long, uses)
+
+    def require_long(self) -> None:
+        """Refuse a seed that somebody could enumerate."""
+        if not self.long:
+            raise PlanError(
+                f"the seed file {self.path.name!r} holds a small seed: anybody who knows one original value could try "
+                "them all and undo the protection. `discretion seed new FILE` draws one of 128 bits; for a "
+                "demonstration on invented data the plan may say `demo: true`"
+            )
+
+    def allow(self, drawn: Mapping[str, bytes]) -> None:
+        """Refuse another release from this seed, unless it draws exactly what a published one drew."""
+        wanted = hashed(self.seed, drawn)
+        if not wanted or not self.uses or wanted in self.uses:
+            return
+        known = {pair for use in self.uses for pair in use.items()}
+        other = [step for step in wanted if step != OTHER_STEPS and (step, wanted[step]) not in known] or [OTHER_STEPS]
+        raise PlanError(
+            f"the seed file {self.path.name!r} was used for a release that drew otherwise (different here: "
+            f"{', '.join(other)}). Two copies of the same people with independent noise can be averaged: two equal "
+            "ones leave 0.71 of the noise; and by the same noise the records of two files are joined. Other measures, "
+            "requirements and reports are free; for other steps or data "
+            "take a new seed file (`discretion seed new FILE`) and name the earlier release under `previous:`, make a "
+            "coarser copy by `from:` the journal of the finer one, or let draws belong to people (`by_person: true`) "
+            "from the first delivery on"
+        )
+
+    def remember(self, drawn: Mapping[str, bytes]) -> None:
+        """Add a published use, if it is new; the file is replaced whole, and of two runs at once the second sees it."""
+        with alone_beside(self.path):
+            now = SeedFile.read(self.path)
+            now.allow(drawn)
+            if drawn and hashed(self.seed, drawn) not in now.uses:
+                text = self.path.read_text(encoding="utf-8").rstrip() + "\n" + use_line(self.seed, drawn)
+                write_text(self.path, text, overwrite=True, private=True)
+
+
+def use_line(seed: int, drawn: Mapping[str, bytes]) -> str:
+    """Give the line that a seed file keeps of a use; nothing was drawn: no line."""
+    return f"{_USED}{json.dumps(hashed(seed, drawn), sort_keys=True)}\n" if drawn else ""
+
+
+def hashed(seed: int, drawn: Mapping[str, bytes]) -> dict[str, str]:
+    """Hash the keys from which steps drew, under the seed."""
+    secret = Context(seed).secret
+    return {step: keyed_hash(secret, "used", step, key).hex()[:32] for step, key in drawn.items()}
+
+
+def release_places(
+    folder: str | Path,
+    journal: str | Path | None,
+    *,
+    secrets: Iterable[str],
+    files: tuple[re.Pattern[str], re.Pattern[str]],
+    overwrite: bool,
+) -> tuple[Path, Path]:
+    """Give the public and the private folder, if both may be written and keep what is secret apart.
+
+    `secrets` are files that must not lie in the public folder; `files` are the names that an earlier release may have
+    left in the public and in the private folder.
+    """
+    public = Path(folder) if Path(folder).name not in ("", "..") else Path(folder).resolve()
+    private = Path(journal) if journal is not None else public.with_name(public.name + "-private")
+    for one, other in ((public, private), (private, public)):
+        if one.resolve().is_relative_to(other.resolve()):
+            raise PlanError("the private journal and the public folder cannot lie in each other")
+    for secret in secrets:
+        if Path(secret).resolve().is_relative_to(public.resolve()):
+            raise PlanError("a seed is a secret and cannot lie in the public folder, nor can a key")
+    for place, known in zip((public, private), files, strict=True):
+        if place.exists() and not overwrite:
+            raise DataError(f"{str(place)!r} exists; overwrite=True replaces it, or choose another folder")
+        if place.exists() and not place.is_dir():
+            raise DataError(f"{str(place)!r} is a file; a release is a folder")
+        _check_replaceable(place, known)
+    return public, private
+
+
+@contextmanager
+def publishing(public: Path, private: Path) -> Iterator[tuple[Path, Path]]:
+    """Give two new folders to fill; at the end both are moved into place, or neither."""
+    with _explained(public), _Staged(public) as new_public, _Staged(private) as new_private:
+        yield new_public, new_private
+        _swap_in([(new_private, private), (new_public, public)])
+
+
+@contextmanager
+def appearing(folder: Path) -> Iterator[Path]:
+    """Give a new folder to fill; at the end it is moved into place."""
+    with _explained(folder), _Staged(folder) as new:
+        yield new
+        _swap_in([(new, folder)])
+
+
+@contextmanager
+def _explained(public: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or type(error).__name__
+        raise DataError(f"{str(public)!r} was not written: {reason}; nothing was published") from error
+
+
+def _check_replaceable(place: Path, known: re.Pattern[str]) -> None:
+    """Refuse to overwrite a folder that holds anything but an earlier release."""
+    others = sorted(f.name for f in place.iterdir() if not known.fullmatch(f.name)) if place.exists() else []
+    if others:
+        listed = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        raise DataError(f"{str(place)!r} holds more than an earlier release ({listed}); choose another folder")
+
+
+class _Staged:
+    """A new folder beside its destination that only the owner may read; removed again unless it was moved there."""
+
+    def __init__(self, destination: Path) -> None:
+        self.destination = destination
+
+    def __enter__(self) -> Path:
+        parent = self.destination.resolve().parent
+        parent.mkdir(parents=True, exist_ok=True)
+        self.folder = Path(tempfile.mkdtemp(prefix=f".{self.destination.name}-", dir=parent))
+        return self.folder
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _swap_in(moves: list[tuple[Path, Path]]) -> None:
+    """Move finished folders into place; what stood there before comes back if any move fails."""
+    undo: list[tuple[Path, Path | None]] = []
+    try:
+        for new, place in moves:
+            for file in new.iterdir():
+                with file.open("rb") as handle:
+                    os.fsync(handle.fileno())
+            old = place.with_name(f".{place.name}.old-{new.name}") if place.exists() else None
+            if old is not None:
+                place.rename(old)
+            undo.append((place, old))
+            new.rename(place)
+    except BaseException:
+        for place, old in reversed(undo):
+            shutil.rmtree(place, ignore_errors=True)
+            if old is not None:
+                old.rename(place)
+        raise
+    for _, old in undo:
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
+
 
 _EXPOSED = 20
 ORDER_FILE = "order.npy"
@@ -47,7 +250,6 @@ def write_journal(release: Release, folder: Path, published: Mapping[Path, str])
     `published` says where the data files will lie (several for synthetic copies), with the hash of each.
     """
     from discretion.data.documents import to_yaml
-    from discretion.release.seeds import seed_text, use_line
 
     plan = _with_full_paths(release.plan)
     _write(folder / "plan.yaml", to_yaml(json.loads(json.dumps(plan, default=plain))))

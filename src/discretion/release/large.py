@@ -35,12 +35,12 @@ from discretion.release.assess import Assessment, NotRun, no_attack
 from discretion.release.attack_set import attack_set, too_large
 from discretion.release.gate import check_publishable, judge, told_by_others
 from discretion.release.holdout import run_with_holdout
+from discretion.release.journal import appearing
 from discretion.release.order import Order, order_key, published_digest
 from discretion.release.plan import Plan, Shown, Step
 from discretion.release.plan_columns import check_columns
 from discretion.release.release import Release
 from discretion.release.run import check_plan, check_roles, measure_shown, require_decisions, seed_of, shown_measures
-from discretion.release.staging import appearing
 from discretion.release.study import Done, Study
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from discretion.release.earlier import public_words as compared_words
 from discretion.release.earlier import unmet as together_unmet
 from discretion.release.facts import one_digit, public_figures
 from discretion.release.gate import Finding, check_publishable, dependence, remedies, telling_pairs, unsaid
+from discretion.release.journal import publishing, release_places
 from discretion.release.plan import OUTPUT_FORMATS
-from discretion.release.staging import publishing, release_places
 from discretion.release.under_policy import policy_words
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from discretion.method import Method
     from discretion.release.criteria import Codebook
     from discretion.release.earlier import Averaging, Lineage, Together
+    from discretion.release.journal import SeedFile
     from discretion.release.plan import Plan
     from discretion.release.ranking import AttackerCard
-    from discretion.release.seeds import SeedFile
     from discretion.release.study import Study
 
 
@@ -452,7 +452,7 @@ class Release:
 
         It has none if the seed was given otherwise, and for a coarser copy of a release, which averaging cannot undo.
         """
-        from discretion.release.seeds import SeedFile
+        from discretion.release.journal import SeedFile
 
         path = self.plan.resolve(self.plan.seed_file) if self.plan.seed_file and not self.plan.made_from else None
         if path is None or not Path(path).is_file():

@@ -20,12 +20,11 @@ from discretion.release.attack_set import report_set, unnamed_linkages
 from discretion.release.earlier import Earlier
 from discretion.release.gate import check_publishable, judge, told_by_others
 from discretion.release.holdout import run_with_holdout
-from discretion.release.journal import input_facts
+from discretion.release.journal import SeedFile, input_facts
 from discretion.release.order import in_order_of, reordered, secret_order
 from discretion.release.plan import Plan, Shown
 from discretion.release.plan_columns import check_columns
 from discretion.release.release import Measured, Release
-from discretion.release.seeds import SeedFile
 from discretion.release.study import Study
 from discretion.risk.identity.intruder import knowing_method
 

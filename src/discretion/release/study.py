@@ -17,10 +17,10 @@ from discretion.measure import Measure, Scores
 from discretion.method import Decision, Method
 from discretion.model import PrivacyModel, Verdict
 from discretion.part import Part
+from discretion.release.journal import OTHER_STEPS
 from discretion.release.order import ORDERS, Order
 from discretion.release.plan import Output, Plan, Requirement, Shown, Step
 from discretion.release.privacy_budget import PrivacyBudget
-from discretion.release.seeds import OTHER_STEPS
 
 if TYPE_CHECKING:
     from discretion.policy.policy import Policy, Waiver

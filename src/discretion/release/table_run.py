@@ -19,12 +19,11 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import person_column, person_ids
 from discretion.errors import DataError, DiscretionError, PlanError, RequirementNotMet
 from discretion.release.earlier import Earlier
-from discretion.release.journal import input_facts, plain, sha256_of, versions
+from discretion.release.journal import input_facts, plain, publishing, release_places, sha256_of, versions
 from discretion.release.report.page import template
 from discretion.release.report.svg import RELEASED, note, picture, rect, text
 from discretion.release.report.wording import count, number, settings_of, title_of
 from discretion.release.run import check_plan, read_data, seed_of
-from discretion.release.staging import publishing, release_places
 from discretion.release.study import Study
 from discretion.release.under_policy import policy_facts, policy_words
 from discretion.tables.cells import Cells

@@ -213,7 +213,7 @@ class Project:
         """Put a release aside, so that other steps may be published: new draws, and the earlier release is named."""
         if not self.published():
             raise PlanError("nothing was published yet; there is no next version to begin")
-        from discretion.release.seeds import SeedFile
+        from discretion.release.journal import SeedFile
 
         number = len(list((self.folder / "earlier").glob("*"))) + 1
         place = self.folder / "earlier" / str(number)
@@ -289,7 +289,7 @@ class Projects:
 
     def new(self, name: str, who: str, *, data: Path | None = None, title: str = "") -> Project:
         """Make a project; `data` stays where it is, uploaded data is put in place with `take`."""
-        from discretion.release.seeds import SeedFile
+        from discretion.release.journal import SeedFile
 
         name = " ".join(name.split()).rstrip(".")
         if not _NAME.fullmatch(name):

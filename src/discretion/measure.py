@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Better = Literal["lower", "higher"]
 _EVERYBODY, _DRAWN = 50_000, 10_000
 """Of more records that stay in their files, an attack looks for so many people, drawn at random, among all."""
+_WORK = {"columns": 4, "sampled": 10}
+"""How many times the columns that they read measures need of memory: codes and sorted copies, matrices and trees."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class Measure(Part):
     def refuse_scan(self, original: Scan, released: Scan) -> str:
         """Say why all records that stay in their files cannot be assessed; empty where they can."""
         if self.scale in ("columns", "sampled"):
-            short = original.too_large(released, self.reads(original, released))
+            short = original.too_large(released, self.reads(original, released), _WORK[self.scale])
             return f"{self.kind}: {short}" if short else ""
         return "" if self.scale == "classes" else f"{self.kind} needs all rows in memory; the data stays in its files"
 

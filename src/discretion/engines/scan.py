@@ -590,14 +590,14 @@ class Scan(Dataset):
             after._root = before
         return before, after
 
-    def too_large(self, released: Scan, columns: Sequence[str]) -> str:
-        """Say why some columns of this data and of a release cannot be held in memory; empty where they can.
+    def too_large(self, released: Scan, columns: Sequence[str], work: int) -> str:
+        """Say why some columns of this data and of a release cannot be worked on in memory; empty where they can.
 
-        They may take half of the memory that was given: the other half is for the work on them.
+        `work`: how many times the columns what works on them needs, with the columns themselves.
         """
         if self.store.remote:
             return "records do not come to the driver of a Spark cluster; use the engine `duckdb`"
-        needed = 2 * sum(side._bytes_of(columns) for side in (self, released))
+        needed = work * sum(side._bytes_of(columns) for side in (self, released))
         if needed <= self.store.room:
             return ""
         named = [name for name in self.columns if name in columns]

@@ -379,7 +379,8 @@ def test_the_short_answer_does_not_say_what_the_next_lines_deny() -> None:
 def test_the_report_says_which_file_how_many_records_and_which_day() -> None:
     done = release()
     named = replace(done, plan=replace(done.plan, data={"path": "folder/census_2020.csv"}))
-    summary = summary_of(named, (), ())
+    assert "census" not in render(named, internal=False).lower()
+    summary = summary_of(named, (), (), internal=True)
     assert summary.title == "Census 2020: release report"
     assert re.fullmatch(r"data\.csv \(made from census_2020\.csv\) · 600 records · \d+ \w+ \d{4}", summary.about)
     secret = replace(done, plan=replace(done.plan, data={"path": "postgresql://me:hunter2@host/base"}))

@@ -260,8 +260,8 @@ def summary_of(
     details += [one.explain() for one in release.combined if internal]
     details += [found.explain(release.lineage.journals) for found in release.averaging if internal]
     return Summary(
-        title=release.plan.title.strip() or _file_title(release) or "Release report",
-        about=_about_file(release),
+        title=release.plan.title.strip() or (internal and _file_title(release)) or "Release report",
+        about=_about_file(release, internal),
         sentences=tuple(sentences),
         details=tuple(f"{words[:1].upper()}{words[1:]}." for words in details),
         answers=(_goes_out(release), _found(release, risk), _lost(release, utility)),
@@ -310,8 +310,9 @@ def _file_title(release: Release) -> str:
     return f"{stem[:1].upper()}{stem[1:]}: release report" if stem else ""
 
 
-def _about_file(release: Release) -> str:
-    source = _file_name(release)
+def _about_file(release: Release, internal: bool) -> str:
+    """Say what the files are; the name of the one that was read may tell a ward or a study: not for the public."""
+    source = _file_name(release) if internal else ""
     made = f" (made from {source})" if source else ""
     extension = OUTPUT_FORMATS.get(release.plan.output.format, release.plan.output.format)
     day = dt.datetime.now(dt.UTC)

@@ -131,15 +131,14 @@ def test_steps_that_only_recode_keep_the_counts() -> None:
         dc.TopCode(column="age", quantile=0.9),
         dc.Pram(columns=["job"], keep_share=0.8),
         dc.Round(columns=["age"], base=7, how="random"),
-        dc.Suda(),
-        dc.IndividualRisk(share=0.1),
+        dc.Mse(columns=["age"]),
     ],
     ids=lambda part: part.kind,
 )
 def test_what_needs_every_record_says_so(part: Part) -> None:
     _, classes = both(records(missing=0.05))
     with pytest.raises(DataError, match="needs every record"):
-        part(classes, seed=1) if part.family == "method" else part(classes)  # type: ignore[operator]
+        part(classes, seed=1) if part.family == "method" else part(classes, classes)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("wrong", [[0, 1], [-1, 2], [1.0, 2.0], [None, 1]])

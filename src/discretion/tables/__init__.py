@@ -7,20 +7,20 @@ from typing import Any
 
 _NAMES = {
     "Attacker": "attacker",
-    "Audit": "audit_report",
+    "Audit": "audit",
     "Cells": "cells",
-    "Contributions": "contributions",
+    "Contributions": "cells",
     "Dimension": "dimensions",
     "Previous": "previous",
     "Prior": "attacker_system",
     "Protected": "suppression",
     "Response": "cells",
-    "Sparse": "sparse",
-    "Status": "status",
+    "Sparse": "cells",
+    "Status": "cells",
     "from_cells": "ready",
     "from_columns": "tabulate",
     "with_record_keys": "cell_key",
-    "write_dimension": "hierarchy_files",
+    "write_dimension": "dimensions",
 }
 """Public name → the module of this package that defines it, loaded when it is first used."""
 

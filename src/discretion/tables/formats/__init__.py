@@ -9,15 +9,15 @@ from importlib import import_module
 from typing import Any
 
 _NAMES = {
-    "ArgusMicrodata": "argus_microdata",
+    "ArgusMicrodata": "argus",
     "JJ": "jj",
-    "read_argus_microdata": "argus_microdata",
-    "read_argus_table": "argus_table",
-    "read_history": "argus_microdata",
+    "read_argus_microdata": "argus",
+    "read_argus_table": "argus",
+    "read_history": "argus",
     "read_jj": "jj",
-    "write_argus_microdata": "argus_microdata",
-    "write_argus_table": "argus_table",
-    "write_history": "argus_microdata",
+    "write_argus_microdata": "argus",
+    "write_argus_table": "argus",
+    "write_history": "argus",
     "write_jj": "jj",
 }
 

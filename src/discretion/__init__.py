@@ -33,7 +33,7 @@ _NAMES = {
     "Policy": "policy.policy",
     "PartyLost": "errors",
     "PlanError": "errors",
-    "PrivacyBudget": "release.privacy_budget",
+    "PrivacyBudget": "release.plan",
     "PrivacyModel": "model",
     "QueryRefused": "errors",
     "Range": "release.tune_space",

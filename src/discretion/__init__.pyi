@@ -87,8 +87,6 @@ from discretion.release.compare import (
 )
 from discretion.release.plan import (
     Plan as Plan,
-)
-from discretion.release.privacy_budget import (
     PrivacyBudget as PrivacyBudget,
 )
 from discretion.release.release import (
@@ -714,7 +712,7 @@ class GroupCategories(_GroupCategories):
         label: str = 'other',
     ) -> None: ...
 
-from discretion.tables.rules.attributes import GroupDisclosure as _GroupDisclosure
+from discretion.tables.rules.magnitude import GroupDisclosure as _GroupDisclosure
 
 class GroupDisclosure(_GroupDisclosure):
     """Cells that hold everybody of a group are sensitive: who is in the group is known to be in the cell."""
@@ -981,7 +979,7 @@ class KAnonymity(_KAnonymity):
         count: Literal['units', 'records'] = 'units',
     ) -> None: ...
 
-from discretion.tables.rules.attributes import KDisclosure as _KDisclosure
+from discretion.tables.rules.magnitude import KDisclosure as _KDisclosure
 
 class KDisclosure(_KDisclosure):
     """Cells that hold all but a few of a group are sensitive: those few know where everybody else of the group is."""
@@ -1308,7 +1306,7 @@ class MultiplicativeNoise(_MultiplicativeNoise):
         distribution: Literal['normal', 'lognormal'] = 'normal',
     ) -> None: ...
 
-from discretion.tables.rules.attributes import NarrowRange as _NarrowRange
+from discretion.tables.rules.magnitude import NarrowRange as _NarrowRange
 
 class NarrowRange(_NarrowRange):
     """Groups whose members all lie within a few neighboring categories are sensitive: their range gives them away."""

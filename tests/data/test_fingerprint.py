@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.data.fingerprint import fingerprint
+from discretion.method import fingerprint
 
 KEY = b"a secret"
 

@@ -11,7 +11,7 @@ import pytest
 
 import discretion as dc
 from discretion.data.dataset import Dataset
-from discretion.engines.blocks import similar
+from discretion.engines.memory import similar
 from discretion.engines.scan import Scan
 from discretion.release.large import run_large, scan_data
 
@@ -78,7 +78,7 @@ METHODS: dict[str, Any] = {
 def test_groups_have_k_records_over_the_whole(
     kind: str, frame: pl.DataFrame, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("discretion.engines.blocks.BLOCK_ROWS", 400)
+    monkeypatch.setattr("discretion.engines.memory.BLOCK_ROWS", 400)
     method = METHODS[kind]
     study = dc.Study(dc.scan(folder, roles=ROLES), seed=SEED).apply(method)
     assert isinstance(study.current, Scan)
@@ -102,7 +102,7 @@ def test_one_block_is_what_memory_gives(kind: str, frame: pl.DataFrame, folder: 
 
 
 def test_the_report_says_what_borders_cost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discretion.engines.blocks.BLOCK_ROWS", 400)
+    monkeypatch.setattr("discretion.engines.memory.BLOCK_ROWS", 400)
     monkeypatch.setattr("discretion.release.large.SAMPLE", 500)
     plan = dc.Plan.from_dict(
         {

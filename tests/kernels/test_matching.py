@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from discretion.kernels.matching import assign, strong_components
+from discretion.kernels.linkage import assign, strong_components
 
 
 @pytest.mark.parametrize("seed", range(40))

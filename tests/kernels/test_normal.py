@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from discretion.kernels.normal import normal_quantile
+from discretion.kernels.distributions import normal_quantile
 
 
 def test_quantiles_are_those_of_scipy() -> None:

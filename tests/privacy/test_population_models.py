@@ -179,7 +179,7 @@ def test_newton_finds_the_maximum_that_a_search_within_bounds_finds(seed: int) -
 
 def test_a_maximum_at_the_border_is_left_to_the_search_within_bounds() -> None:
     """Classes of equal sizes: α tends to 0, where Newton's steps do not arrive."""
-    from discretion.kernels.pitman import fit
+    from discretion.kernels.distributions import fit
 
     sizes, counts = np.array([1, 20]), np.array([1, 40])
     assert fit(30.0, 0.3, sizes, counts) is None

@@ -297,7 +297,7 @@ def test_large_files_are_fitted_on_a_sample_with_donors_from_everybody(monkeypat
     from discretion.protect.synthetic import sequential_trees
 
     frame = people(3000)
-    small = lambda leaf, pruning: TreeGrowth(leaf, pruning, 500)  # noqa: E731
+    small = lambda leaf, pruning, *_: TreeGrowth(leaf, pruning, 500)  # noqa: E731
     monkeypatch.setattr(sequential_trees, "TreeGrowth", small)
     decision = dc.SequentialTrees().decide(dc.Dataset(frame), dc.Context(1, "a"))
     first = decision["model"]["models"][0]

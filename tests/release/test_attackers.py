@@ -13,7 +13,7 @@ from discretion.release.assess import run_measures
 from discretion.release.attack_set import attack_set
 from discretion.release.published import published_columns, to_look_at
 from discretion.release.ranking import attacker_cards, best_attack, rank_attacks
-from discretion.release.report.assessment import assessment_page
+from discretion.release.report.page import assessment_page
 from discretion.risk.synthetic.records import wilson
 
 ROLES = {"zip": "quasi", "sex": "quasi", "ill": "sensitive"}
@@ -178,4 +178,4 @@ def test_reports_name_attackers_and_only_the_internal_one_their_figures() -> Non
     for page in (public, private):
         assert "prosecutor" in page and "Assumed attacker: somebody who knows" in page
     assert "Every published column" in private and "Every published column" not in public
-    assert "distance-linkage (not among" in private and "distance-linkage (not among" not in public
+    assert "group-attack (not among" in private and "group-attack (not among" not in public

@@ -15,9 +15,9 @@ from discretion.release.assess import run_measures
 from discretion.release.attack_set import attack_set, too_large
 from discretion.release.ranking import best_attack, chance_of, rank_attacks, success_of, why_no_baseline
 from discretion.release.report import svg
-from discretion.release.report.assessment import assessment_page
 from discretion.release.report.attack_lines import WIDTH, Line, draw
 from discretion.release.report.charts import draw_record_risk, record_risk_of
+from discretion.release.report.page import assessment_page
 from discretion.release.report.wording import percent, title_of
 from tests.release.report.html import assert_sound
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.release.holdout import _split, run_with_holdout
+from discretion.release.attack_set import _split, run_with_holdout
 from discretion.release.journal import read_order
 from discretion.release.release import synthetic_notes
 

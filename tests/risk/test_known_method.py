@@ -14,7 +14,7 @@ import discretion as dc
 from discretion.release.gate import judge
 from discretion.release.plan import Requirement
 from discretion.risk.identity import linkage
-from discretion.risk.identity.transparency.guesses import guesses
+from discretion.risk.identity.transparency.attack import guesses
 from tests.release.survey import PLAN, put_survey
 
 NAMES = ["a", "b", "c", "d"]

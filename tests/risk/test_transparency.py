@@ -15,8 +15,7 @@ import discretion as dc
 from discretion.context import Context
 from discretion.kernels.linkage import pair_costs
 from discretion.risk.identity.intruder import view
-from discretion.risk.identity.transparency.attack import inform
-from discretion.risk.identity.transparency.elimination import Register
+from discretion.risk.identity.transparency.attack import Register, inform
 from discretion.risk.identity.transparency.steps import center_window, swap_window
 
 NAMES = ["a", "b", "c"]
@@ -364,7 +363,7 @@ def test_a_release_from_elsewhere_is_attacked_through_coded_extremes_and_labels(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_links_one_to_one_do_not_depend_on_the_order_of_the_file(seed: int) -> None:
-    from discretion.risk.identity.transparency.elimination import _linked
+    from discretion.risk.identity.transparency.attack import _linked
 
     rng = np.random.default_rng(seed)
     n = 12

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 import discretion as dc
-from discretion.tables.respondents import protect_respondents
+from discretion.tables.levels import protect_respondents
 
 
 def firms(seed: int) -> pl.DataFrame:

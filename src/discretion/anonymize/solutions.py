@@ -222,7 +222,7 @@ class Solution:
         `dc.write(found.dataset, …)` keeps the order of the original, by which whoever has a list of the people in that
         order finds all of them. Options as for `dc.write`.
         """
-        from discretion.data.publishable import publishable
+        from discretion.data.households import publishable
         from discretion.data.write import write
 
         shuffled = self.dataset.take(np.random.default_rng().permutation(len(self.dataset)))

@@ -262,7 +262,7 @@ def write_released(
     released: Dataset, original: Dataset, seed: int, target: str, options: dict[str, Any], quiet: bool
 ) -> None:
     """Write protected data in a random order of rows, or in its own with `--keep-order`; say which."""
-    from discretion.data.publishable import codes_lost, codes_without_definition, publishable
+    from discretion.data.households import codes_lost, codes_without_definition, publishable
     from discretion.data.write import replacing, write
     from discretion.release.journal import write_order
     from discretion.release.order import missing_words, order_words, permuted

@@ -308,7 +308,7 @@ def _write_page(
     from pathlib import Path
 
     from discretion.data.write import write_text
-    from discretion.release.report.assessment import assessment_page
+    from discretion.release.report.page import assessment_page
 
     write_text(Path(path), assessment_page(scores, failed, title, columns, left, cards))
 

@@ -156,7 +156,7 @@ def _ordered(data: Dataset, column: str) -> Floats:
 
 def normal_scores(x: Floats) -> Floats:
     """Give the normal quantile of each value's rank; equal values share the mean of their ranks, NaN stays NaN."""
-    from discretion.kernels.normal import normal_quantile
+    from discretion.kernels.distributions import normal_quantile
     from discretion.kernels.order import sorted_with_order
 
     scores = np.full(len(x), np.nan)

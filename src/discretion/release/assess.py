@@ -19,8 +19,7 @@ from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.errors import Cancelled, DataError, PlanError
 from discretion.measure import Matched, Measure, Score, Scores, align, match_by, match_rows
-from discretion.release.attack_set import attack_set, left_out, too_large, unlinked
-from discretion.release.holdout import prepare_split, run_with_holdout
+from discretion.release.attack_set import attack_set, left_out, prepare_split, run_with_holdout, too_large, unlinked
 from discretion.release.published import PublishedColumn, published_columns, together
 from discretion.release.ranking import (
     AttackerCard,

@@ -18,7 +18,7 @@ from discretion.data.dataset import Dataset
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.measure import Better, Measure, as_percent, match_by, match_rows
 from discretion.part import Family, find
-from discretion.release.holdout import run_with_holdout
+from discretion.release.attack_set import run_with_holdout
 from discretion.release.journal import ORDER_FILE, in_journal_order
 from discretion.release.ranking import standard_error
 from discretion.release.report.attack_lines import NARROW, WIDTH, Line, draw

@@ -16,8 +16,8 @@ from discretion.data.detect import is_lopsided, looks_like_person_number
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.model import Verdict
+from discretion.release.attack_set import run_with_holdout
 from discretion.release.facts import one_digit
-from discretion.release.holdout import run_with_holdout
 from discretion.release.plan import Plan, Requirement
 from discretion.release.plan_columns import confirmed_faults, unknown_telling
 from discretion.release.published import looks_telling, not_counted

@@ -32,9 +32,8 @@ from discretion.measure import Measure, Scores, match_rows
 from discretion.method import Decision, Method
 from discretion.part import parse
 from discretion.release.assess import Assessment, NotRun, no_attack
-from discretion.release.attack_set import attack_set, too_large
+from discretion.release.attack_set import attack_set, run_with_holdout, too_large
 from discretion.release.gate import check_publishable, judge, told_by_others
-from discretion.release.holdout import run_with_holdout
 from discretion.release.journal import appearing
 from discretion.release.order import Order, order_key, published_digest
 from discretion.release.plan import Plan, Shown, Step

@@ -11,7 +11,7 @@ import numpy as np
 
 from discretion.context import Context, keyed_hash
 from discretion.data.dataset import Dataset
-from discretion.data.publishable import publishable
+from discretion.data.households import publishable
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import keyed_mix
 

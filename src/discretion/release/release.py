@@ -518,7 +518,7 @@ class Release:
 
 
 def _notes(release: Release) -> Iterator[str]:
-    from discretion.data.publishable import codes_lost, codes_without_definition
+    from discretion.data.households import codes_lost, codes_without_definition
     from discretion.release.facts import dropped_alike
     from discretion.release.order import missing_words
 

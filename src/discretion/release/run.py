@@ -16,10 +16,9 @@ from discretion.data.sql_filter import bounding_numbers
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.method import Decision
-from discretion.release.attack_set import report_set, unnamed_linkages
+from discretion.release.attack_set import report_set, run_with_holdout, unnamed_linkages
 from discretion.release.earlier import Earlier
 from discretion.release.gate import check_publishable, judge, told_by_others
-from discretion.release.holdout import run_with_holdout
 from discretion.release.journal import SeedFile, input_facts
 from discretion.release.order import in_order_of, reordered, secret_order
 from discretion.release.plan import Plan, Shown

@@ -19,8 +19,7 @@ from discretion.model import PrivacyModel, Verdict
 from discretion.part import Part
 from discretion.release.journal import OTHER_STEPS
 from discretion.release.order import ORDERS, Order
-from discretion.release.plan import Output, Plan, Requirement, Shown, Step
-from discretion.release.privacy_budget import PrivacyBudget
+from discretion.release.plan import Output, Plan, PrivacyBudget, Requirement, Shown, Step
 
 if TYPE_CHECKING:
     from discretion.policy.policy import Policy, Waiver

@@ -20,8 +20,8 @@ from discretion.errors import DataError, Infeasible, PlanError, unknown
 from discretion.measure import Measure
 from discretion.method import Method
 from discretion.part import Family
+from discretion.release.attack_set import needs_split, run_with_holdout
 from discretion.release.gate import Finding, judge
-from discretion.release.holdout import needs_split, run_with_holdout
 from discretion.release.plan import Change, Plan, Requirement, map_paths
 from discretion.release.study import Study
 from discretion.release.tune_result import Failed, Point, TuneResult, possible_front

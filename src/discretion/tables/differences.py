@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discretion.kernels.arrays import Bools, Ints
-from discretion.kernels.small_cuts import INSIDE, OUTSIDE, cut_below
+from discretion.kernels.circuits import INSIDE, OUTSIDE, cut_below
 from discretion.tables.attacker_system import Matrix
 from discretion.tables.cells import row_keys
 from discretion.tables.previous import Differences, Division, Forms, on_all_tables

@@ -15,9 +15,8 @@ from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker_system import Prior
 from discretion.tables.audit import EXACT, whole_numbers
 from discretion.tables.audit_insiders import Group, Knowledge
-from discretion.tables.levels import costs, empty, levels
+from discretion.tables.levels import audited, costs, empty, failing_pairs, levels, protect_respondents
 from discretion.tables.linear_program import LARGEST, power_above, quiet_solver
-from discretion.tables.respondents import audited, failing_pairs, protect_respondents
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells

@@ -286,7 +286,7 @@ def _unprotected(cells: Cells, audit: Any) -> str:
 
 
 def _attackers(cells: Cells) -> dict[str, Any]:
-    from discretion.tables.respondents import knows_respondents
+    from discretion.tables.levels import knows_respondents
 
     return {"attacker": "contributors"} if knows_respondents(cells) else {}
 

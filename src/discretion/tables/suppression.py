@@ -15,10 +15,9 @@ from discretion.part import parse
 from discretion.tables.audit import sums_to_protect
 from discretion.tables.engines.algorithms import Optimal
 from discretion.tables.engines.engine import Choice, Engine
-from discretion.tables.levels import first_equal
+from discretion.tables.levels import first_equal, knows_respondents
 from discretion.tables.optimal import Optimum
 from discretion.tables.previous import widened, with_sums
-from discretion.tables.respondents import knows_respondents
 
 if TYPE_CHECKING:
     from discretion.tables.audit import Audit

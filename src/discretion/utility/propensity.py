@@ -13,7 +13,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Floats
-from discretion.kernels.normal import normal_quantile
+from discretion.kernels.distributions import normal_quantile
 from discretion.learning.columns import Numbers
 from discretion.learning.fitting import encode, filled, medians_of
 from discretion.measure import Better, Measure, Score

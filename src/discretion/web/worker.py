@@ -585,8 +585,8 @@ def _cell(data: Dataset, name: str, row: int) -> str:
 def attacks(project: Project, _: Job, progress: Progress) -> None:
     """Attack the data as it is now with everything that fits, and keep what was found."""
     from discretion.release.assess import assess
-    from discretion.release.report.assessment import attack_picture
     from discretion.release.report.attack_lines import NARROW
+    from discretion.release.report.page import attack_picture
 
     content = project.plan
     study = measured(project, content, progress)[1]

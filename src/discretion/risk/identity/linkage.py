@@ -20,8 +20,7 @@ from discretion.risk.identity.intruder import Intruder, View, columns_to_link, i
 
 if TYPE_CHECKING:
     from discretion.kernels.linkage import Tree
-    from discretion.risk.identity.transparency.attack import Informed
-    from discretion.risk.identity.transparency.elimination import Eliminated
+    from discretion.risk.identity.transparency.attack import Eliminated, Informed
 
 
 _ALL, _TARGETS, _THOROUGH = 2_000, (1_000, 10_000), 20_000
@@ -391,8 +390,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
 
     def _informed(self, seen: View, plain: Links, ctx: Context) -> tuple[_Known | None, dict[str, Any]]:
         """Link again with what the steps tell, or the best guess; a record without candidate is linked as before."""
-        from discretion.risk.identity.transparency.attack import inform
-        from discretion.risk.identity.transparency.elimination import Register
+        from discretion.risk.identity.transparency.attack import Register, inform
 
         steps: Sequence[Part] = self.intruder.known_steps(seen.original, seen.released)
         named = bool(self.columns)
@@ -422,8 +420,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
 
     def _scan(self, seen: View, plain: Links, ctx: Context) -> tuple[Informed | None, dict[str, Any]]:
         """Try the methods that fit the rows on some targets; give the attack that finds most of them."""
-        from discretion.risk.identity.transparency.attack import inform
-        from discretion.risk.identity.transparency.guesses import guesses
+        from discretion.risk.identity.transparency.attack import guesses, inform
 
         found = guesses(seen)
         best: tuple[float, Informed, str] | None = None

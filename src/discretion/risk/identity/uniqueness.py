@@ -208,7 +208,7 @@ def fit_pitman(frequencies: ArrayLike, population: int) -> PitmanFit:
     By Newton's method, from a second start where the first does not arrive at a maximum; where neither does (it lies at
     the border), by a search with bounds.
     """
-    from discretion.kernels.pitman import fit
+    from discretion.kernels.distributions import fit
 
     sample = _sample(frequencies, population)
     start = _pitman_start(sample)

@@ -90,8 +90,7 @@ class Levels(Engine, kind="levels"):
         return replace(found, proofs=[*last.proofs, *found.proofs])
 
     def _from(self, start: Bools, cells: Cells, cost: Any, clean: int | None, settled: int, ctx: Context) -> Choice:
-        from discretion.tables.levels import levels
-        from discretion.tables.respondents import knows_respondents, protect_respondents
+        from discretion.tables.levels import knows_respondents, levels, protect_respondents
 
         found = levels(cells, start=start, cost=cost, clean=clean, ctx=ctx)
         if not self.respondents or not knows_respondents(cells):
@@ -135,8 +134,8 @@ class Optimal(Engine, kind="optimal"):
 
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
         """Alternate between a program that chooses cells and attackers who object."""
+        from discretion.tables.levels import knows_respondents
         from discretion.tables.optimal import Optimum, optimal
-        from discretion.tables.respondents import knows_respondents
         from discretion.tables.suppression import most_protection
 
         end = np.inf if self.seconds is None else time.monotonic() + self.seconds

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import HierarchyLevels, canonical
-from discretion.errors import DataError, DiscretionError
-from discretion.kernels.arrays import Floats
-from discretion.learning.columns import sd_of
-from discretion.part import Part
+from discretion.errors import DataError, DiscretionError, PlanError
+from discretion.kernels.arrays import Floats, Ints
+from discretion.learning.columns import compare_column, sd_of
+from discretion.part import Part, find
 from discretion.risk.identity.distances import Space, average_term, make_space, whitening, with_gaps
 from discretion.risk.identity.intruder import Intruder, Mistakes, View
 from discretion.risk.identity.transparency.steps import (
@@ -39,6 +40,448 @@ from discretion.risk.identity.transparency.steps import (
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from discretion.kernels.linkage import Terms
+
+_PAIRS = 10_000_000
+"""Pairs of a person and a possible record up to which a register is worked through."""
+_LOOKED_AT = 1_000
+"""Records on which their number is estimated."""
+_BLOCK = 150
+"""People who exclude each other, up to whom they are assigned to records together."""
+_ASSIGNED = 150_000
+"""Pairs that are compared to assign people; groups are drawn at random until they are so many."""
+
+
+@dataclass(frozen=True)
+class Eliminated:
+    """What is left for each person after elimination."""
+
+    size: Ints
+    """records that the person can still be"""
+    shares: Floats
+    """how likely the intruder is right about each person; NaN for people who were not drawn"""
+
+
+class Register:
+    """The records that each person of a register may be, by the windows and the truthful columns of a space."""
+
+    def __init__(self, space: Space, ctx: Context) -> None:
+        from discretion.kernels.classes import distinct_rows
+        from discretion.kernels.linkage import build_tree, count_allowed, fill
+
+        self._space, self._telling = space, _telling(space)
+        terms = self._telling.terms
+        self._people = distinct_rows(np.hstack([fill(x) for x in (self._telling.known, terms.low, terms.high)]))
+        self._tree = build_tree(self._telling.published, terms.kinds, self._telling.split_by(_spread(terms)))
+        n = len(space.known)
+        seen = np.sort(ctx.within("candidates").rng.choice(n, min(n, _LOOKED_AT), replace=False))
+        counted = count_allowed(self._telling.known[seen], self._tree, _of(self._telling, seen))
+        self.candidates = float(counted.mean())
+        """mean number of records that a person may be: of up to a thousand, drawn at random"""
+
+    def eliminate(self, rows: Ints, ctx: Context, *, assign: bool = True) -> Eliminated | None:
+        """Find the records that each person can be, given that everybody else needs one too.
+
+        As all the people of the register are published, each in a record of its own, a pair of person and record
+        remains only if everybody else can still be placed: if some assignment of all the people to all the records
+        contains it. Given one assignment (the true one; which does not matter) these are the pairs inside a strongly
+        connected component of the graph person → possible record → person who has it. Equal people and equal records
+        are one node each. With `assign` what remains is also assigned one to one. None where the pairs are too many, or
+        where a record is not possible for its own person, so that the knowledge is not exact. Time linear in the pairs.
+        """
+        from discretion.kernels.classes import distinct_rows
+        from discretion.kernels.linkage import fill, list_allowed, pair_costs
+
+        space, telling, tree, asked = self._space, self._telling, self._tree, self._people.first_row
+        expected = self.candidates * len(asked)
+        if expected > _PAIRS or not np.isfinite(pair_costs(space.known, space.published[rows], space.terms)).all():
+            return None
+        starts, found = list_allowed(telling.known[asked], tree, _of(telling, asked), int(expected))
+        records = distinct_rows(fill(telling.published))
+        place = np.empty(len(records.counts), np.int64)
+        place[records.ids[tree.rows]] = np.arange(len(tree.rows))
+        who, record = self._people.ids.astype(np.int64), place[records.ids[rows]]
+        block = _components(starts, found, who, record, len(tree.rows))
+        asking = np.repeat(np.arange(len(asked)), np.diff(starts))
+        kept = block[asking] == block[len(asked) + found]
+        left = np.bincount(asking, np.where(kept, tree.counts[found], 0), minlength=len(asked)).astype(np.int64)
+        size = left[who]
+        alike = 1.0 / size
+        return Eliminated(size, _assigned(space, rows, block[who], alike, ctx) if assign else alike)
+
+
+def _spread(terms: Terms) -> Floats:
+    """Give scales by which a tree is split where it helps most: columns of windows by the width of these."""
+    width = terms.high - terms.low
+    known = np.isfinite(width)
+    mean = np.where(known, width, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return np.asarray(1.0 / np.where(mean > 0, mean, 1.0))
+
+
+def _telling(space: Space) -> Space:
+    """Leave out the columns that exclude nobody: numbers without windows, unless a missing one does."""
+    from discretion.kernels.linkage import NOMINAL
+
+    terms = space.terms
+    windows = (np.isfinite(terms.low) | np.isfinite(terms.high)).any(axis=0)
+    closed = np.isinf(terms.gap) & np.isnan(space.published).any(axis=0)
+    kept = windows | closed | (terms.kinds == NOMINAL)
+    if kept.all() or not kept.any():
+        return space
+    fewer = terms._replace(
+        kinds=terms.kinds[kept],
+        scale=terms.scale[:, kept],
+        gap=terms.gap[kept],
+        offsets=terms.offsets[kept],
+        low=terms.low[:, kept],
+        high=terms.high[:, kept],
+    )
+    return replace(space, known=space.known[:, kept], published=space.published[:, kept], terms=fewer)
+
+
+def _of(space: Space, rows: Ints) -> Terms:
+    return space.terms._replace(low=space.terms.low[rows], high=space.terms.high[rows])
+
+
+def _components(starts: Ints, found: NDArray[np.int32], who: Ints, record: Ints, records: int) -> Ints:
+    """Number the components of the graph: people first, then records."""
+    from discretion.kernels.linkage import strong_components
+
+    people = len(starts) - 1
+    pairs = np.unique(record * people + who)
+    back, holder = np.divmod(pairs, people)
+    ends = np.concatenate([starts, starts[-1] + np.cumsum(np.bincount(back, minlength=records))])
+    return strong_components(ends, np.concatenate([found + np.int32(people), holder.astype(np.int32)]))
+
+
+def _assigned(space: Space, rows: Ints, block: Ints, alike: Floats, ctx: Context) -> Floats:
+    """Assign the people of each small block to its records at the least total cost, where that is right more often.
+
+    `alike`: how likely the intruder is right who takes any of the records left.
+    """
+    order = np.argsort(block, kind="stable")
+    sizes = np.bincount(block)
+    starts = np.cumsum(sizes) - sizes
+    several = np.flatnonzero((sizes > 1) & (sizes <= _BLOCK))
+    if not len(several):
+        return alike
+    drawn = several[ctx.within("blocks").rng.permutation(len(several))]
+    tried = drawn[: int(np.searchsorted(np.cumsum(sizes[drawn] ** 2), _ASSIGNED)) + 1]
+    is_open = np.zeros(len(sizes), np.bool_)
+    is_open[drawn[len(tried) :]] = True
+    shares = np.where(is_open[block], np.nan, alike)
+    for size in np.unique(sizes[tried]):
+        ctx.progress(int(size), _BLOCK, "elimination: assignment")
+        people = order[starts[tried[sizes[tried] == size], None] + np.arange(size)]
+        shares[people] = _linked(_pair_costs(space, rows, people), space.published[rows[people]])
+    known = ~np.isnan(shares)
+    return shares if shares[known].sum() > alike[known].sum() else alike
+
+
+def _pair_costs(space: Space, rows: Ints, people: Ints) -> Floats:
+    """Give for each block what it costs to link each of its people to each of its records, in their order."""
+    from discretion.kernels.linkage import pair_costs
+
+    blocks, size = people.shape
+    first = np.repeat(people.ravel(), size)
+    second = np.repeat(rows[people], size, axis=0).ravel()
+    terms = _of(space, first)
+    terms = terms if len(terms.scale) == 1 else terms._replace(scale=terms.scale[first])
+    return pair_costs(space.known[first], space.published[second], terms).reshape(blocks, size, size)
+
+
+def _linked(costs: Floats, published: Floats) -> Floats:
+    """Link the people of each block at the least total cost, whatever the order of the file.
+
+    Gives how likely each person's link is right: people for whom all the records cost the same may be exchanged, and
+    so may equal records.
+    """
+    from discretion.kernels.linkage import assign
+
+    blocks, size, _ = costs.shape
+    possible = np.isfinite(costs)
+    impossible = 1.0 + size * np.where(possible, costs, 1.0).max(axis=(1, 2), initial=1.0)
+    record, columns = _numbered(np.where(np.isnan(published), np.inf, published))
+    costs = np.take_along_axis(np.where(possible, costs, impossible[:, None, None]), columns[:, None], 2)
+    person, order = _numbered(costs)  # assignments of the same sum are not to follow the file
+    linked = np.take_along_axis(columns, assign(np.take_along_axis(costs, order[:, :, None], 1)), 1)
+    block = np.arange(blocks)[:, None]
+    given = np.zeros(costs.shape)
+    np.add.at(given, (block, person[block, order], record[block, linked]), 1.0)
+    alike = [np.bincount((block * size + x).ravel())[block * size + x] for x in (person, record)]
+    return np.asarray(given[block, person, record] / alike[0] / alike[1])
+
+
+def _numbered(tables: Floats) -> tuple[Ints, Ints]:
+    """Number the different rows of each table in some order that their values decide; give also that order."""
+    rows = np.ascontiguousarray(tables + 0.0)  # −0.0 is 0.0, byte for byte
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[2])))[:, :, 0]
+    ranks = np.unique(keys, return_inverse=True)[1].reshape(keys.shape)
+    order = np.argsort(ranks, axis=1, kind="stable")
+    ranks = np.take_along_axis(ranks, order, 1)
+    numbers = np.zeros_like(order)
+    changes = np.cumsum(ranks[:, 1:] != ranks[:, :-1], axis=1)
+    np.put_along_axis(numbers, order[:, 1:], changes, 1)
+    return numbers, order
+
+
+PERCENT_FACTORS = (1.0, 1.1, 1.25)
+"""Windows of rank swapping that are tried: the least that holds every move seen, and wider ones."""
+_MOST_PERCENT = 80.0
+"""Values that moved farther were not swapped by rank: any place is possible."""
+_BASES = (5.0, 2.5, 2.0, 1.0)
+_MOSTLY, _NEAR = 0.9, 1e-6
+"""Share of the values that coded extremes leave alone, and how near a mean must be."""
+_MOST_REGROUPED = 20_000
+"""Above so many records groups of several columns are not formed again to see whether a guess is right."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Methods that fit a release, in words, and the columns for which none does."""
+
+    label: str
+    steps: tuple[Part, ...] = field(repr=False)
+    unknown: frozenset[str]
+
+
+@dataclass
+class _Found:
+    """What the columns look like: those not named were not changed."""
+
+    swapped: dict[str, float] = field(default_factory=dict)
+    """the least percentage of ranks that holds every move"""
+    coded: list[Part] = field(default_factory=list)
+    """top and bottom coding of columns that were swapped afterwards"""
+    rounded: dict[str, tuple[float, str]] = field(default_factory=dict)
+    sorted_groups: dict[str, int] = field(default_factory=dict)
+    grouped: list[str] = field(default_factory=list)
+    noisy: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
+    moved: dict[str, float] = field(default_factory=dict)
+    coarser: set[str] = field(default_factory=set)
+    """labels that always hold the true value"""
+    unknown: set[str] = field(default_factory=set)
+
+
+def guesses(view: View) -> tuple[Guess, ...]:
+    """Give the methods that fit what is seen, with the parameters that the aligned rows tell.
+
+    A column with the same values in other places: rank swapping, with the least window that holds every move and wider
+    ones. Multiples of a base near the values: rounding. Few values, each several times: microaggregation with the least
+    size as k. Other numbers: additive (normal, Laplace), multiplicative (normal, log-normal) and correlated noise with
+    the spread of the differences. The same categories in other places: PRAM with the share that stayed. Labels that
+    always hold the true value: less detail. The intruder
+    who scans such a grid does not know these parameters; the assessor takes the best case for the intruder.
+    """
+    found = _Found()
+    for name in view.columns:
+        _look_at(view, name, found)
+    fixed = _fixed(view, found)
+    swaps = [
+        (f"percent × {factor:g}", tuple(_swap(name, p * factor) for name, p in found.swapped.items()))
+        for factor in (PERCENT_FACTORS if found.swapped else ())
+    ] or [("", ())]
+    noises = _noises(found.noisy) or [("", ())]
+    changed = bool(fixed) or swaps[0][1] or noises[0][1] or found.coarser
+    if not changed:
+        return ()
+    made = []
+    for (wide, swap), (shape, noise) in product(swaps, noises):
+        steps = (*found.coded, *fixed, *swap, *noise)
+        kinds = ", ".join(dict.fromkeys(step.kind for step in steps)) or "less detail"
+        beside = ", ".join(text for text in (wide, shape) if text)
+        made.append(Guess(f"{kinds} ({beside})" if beside else kinds, steps, frozenset(found.unknown)))
+    return tuple(made)
+
+
+def _look_at(view: View, name: str, found: _Found) -> None:
+    if name not in view.original.columns or name not in view.released.columns:
+        found.unknown.add(name)
+    elif view.original.is_numeric(name) and view.released.is_numeric(name):
+        _look_at_numbers(name, view.original.number(name), view.released.number(name), found)
+    else:
+        _look_at_categories(view, name, found)
+
+
+def _look_at_numbers(name: str, x: Floats, y: Floats, found: _Found) -> None:
+    both = ~np.isnan(x) & ~np.isnan(y)
+    a, b = x[both], y[both]
+    if not len(a) or np.array_equal(a, b):
+        if not len(a):
+            found.unknown.add(name)
+        return
+    values, counts = np.unique(b, return_counts=True)
+    x, a = _with_coded_ends(name, x, y, a, found)
+    if _is_part_of(b, x[~np.isnan(x)]):
+        percent = _least_percent(x[~np.isnan(x)], a, b)
+        if 0 < percent <= _MOST_PERCENT:
+            found.swapped[name] = percent
+        else:
+            found.unknown.add(name)
+    elif (rounding := _rounding(a, b, values)) is not None:
+        found.rounded[name] = rounding
+    elif counts.min() > 1 and 2 * len(values) <= len(np.unique(a)):
+        order = np.argsort(a, kind="stable")
+        if (np.diff(b[order]) >= 0).all():
+            found.sorted_groups[name] = int(counts.min())
+        else:
+            found.grouped.append(name)
+    elif np.std(b - a) > 0 and np.std(a) > 0:
+        found.noisy[name] = (a, b)
+    else:
+        found.unknown.add(name)
+
+
+def _look_at_categories(view: View, name: str, found: _Found) -> None:
+    old, new = view.original.codes(name), view.released.codes(name)
+    before = np.array([str(value) for value in old.values])[old.codes]
+    after = np.array([str(value) for value in new.values])[new.codes]
+    there = (old.codes != old.missing) & (new.codes != new.missing)
+    if not there.any() or not set(after[there]) <= set(before[there]):
+        (found.coarser if _holds_the_truth(view, name) else found.unknown).add(name)
+        return
+    stayed = float((before[there] == after[there]).mean())
+    if stayed < 1:
+        found.moved[name] = stayed
+
+
+def _holds_the_truth(view: View, name: str) -> bool:
+    """Tell whether every published label holds the true value: an interval, a class of a hierarchy, a code."""
+    try:
+        column = compare_column(view.original, view.released, name, view.original)
+    except DataError:
+        return False
+    there = ~np.isnan(column.known) & ~np.isnan(column.published)
+    if column.alike is None or not there.any():
+        return False
+    agreeing = column.alike[column.known[there].astype(np.int64)]
+    return bool((agreeing == column.published[there].astype(np.int64)[:, None]).any(axis=1).all())
+
+
+def _with_coded_ends(name: str, x: Floats, y: Floats, a: Floats, found: _Found) -> tuple[Floats, Floats]:
+    """Code the extremes of all the values, and of some of them, as the release seems to have done."""
+    for step, value in _coded_ends(name, np.sort(x[~np.isnan(x)]), np.sort(y[~np.isnan(y)])):
+        found.coded.append(step)
+        beyond = np.greater if step.kind == "top-code" else np.less
+        x, a = (np.where(beyond(v, step.at), value, v) for v in (x, a))
+    return x, a
+
+
+def _coded_ends(name: str, x: Floats, y: Floats) -> list[tuple[Any, float]]:
+    """Give the coding of the extremes that makes the sorted values of both sides equal, with the values it gives.
+
+    Nothing where the values are equal anyway, differ elsewhere than at the ends, or an end is not one value.
+    """
+    if len(x) != len(y) or np.array_equal(x, y):
+        return []
+    same = np.flatnonzero(x == y)
+    if len(same) < _MOSTLY * len(x) or len(same) <= same[-1] - same[0]:
+        return []
+    made = []
+    for kind, part, at in (
+        ("bottom-code", slice(0, same[0]), x[same[0]]),
+        ("top-code", slice(same[-1] + 1, None), x[same[-1]]),
+    ):
+        shown = np.unique(y[part])
+        if len(shown) > 1:
+            return []
+        if len(shown):
+            value, ends = float(shown[0]), x[part]
+            cut = ends.max() < value <= at if kind == "bottom-code" else at <= value < ends.min()
+            if not cut and not np.isclose(ends.mean(), value, rtol=_NEAR, atol=0.5):
+                return []
+            made.append(
+                (find(kind)(column=name, at=value if cut else float(at), replace="cut" if cut else "mean"), value)
+            )
+    return made
+
+
+def _is_part_of(some: Floats, all_of: Floats) -> bool:
+    """Tell whether the values of one column all occur in the other, as often."""
+    values, counts = np.unique(all_of, return_counts=True)
+    own, number = np.unique(some, return_counts=True)
+    at = np.minimum(np.searchsorted(values, own), len(values) - 1)
+    return bool((values[at] == own).all() and (number <= counts[at]).all())
+
+
+def _least_percent(ranked: Floats, x: Floats, y: Floats) -> float:
+    """Give the least percentage of the ranks that holds every move; equal values may have had any of their ranks."""
+    order = np.sort(ranked)
+    before, after = ((np.searchsorted(order, v, "left"), np.searchsorted(order, v, "right") - 1) for v in (x, y))
+    moved = np.maximum(after[0] - before[1], before[0] - after[1])
+    return 100.0 * max(float(moved.max()), 0.0) / len(order)
+
+
+def _rounding(x: Floats, y: Floats, values: Floats) -> tuple[float, str] | None:
+    """Give the largest base of which all the published values are multiples next to the original ones."""
+    gap = float(np.abs(y - x).max())
+    top = int(np.ceil(np.log10(max(2 * gap, 1e-300)))) + 1
+    for base in (digit * 10.0**power for power in range(top, top - 4, -1) for digit in _BASES):
+        whole = np.abs(values / base - np.round(values / base)).max() < 1e-6
+        if whole and gap <= base * (1 + 1e-9):
+            ways = {"nearest": gap <= base / 2 * (1 + 1e-9), "up": (y >= x).all(), "down": (y <= x).all()}
+            return base, next((how for how, fits in ways.items() if fits), "random")
+    return None
+
+
+def _fixed(view: View, found: _Found) -> tuple[Part, ...]:
+    """Give the steps whose parameters the release itself shows; what cannot be built stays unknown."""
+    wanted: list[tuple[str, dict[str, Any], list[str]]] = []
+    for name, (base, how) in found.rounded.items():
+        wanted.append(("round", {"base": base, "how": how}, [name]))
+    for name, k in found.sorted_groups.items():
+        wanted.append(("individual-ranking", {"k": k}, [name]))
+    for name, stayed in found.moved.items():
+        wanted.append(("pram", {"keep_share": stayed}, [name]))
+    if found.grouped:
+        sizes = view.released.class_sizes(found.grouped)
+        k = int(np.nanmin(sizes))
+        if k > 1 and len(view.released) <= _MOST_REGROUPED:
+            wanted.append(("mdav", {"k": k}, found.grouped))
+        else:
+            found.unknown.update(found.grouped)
+    return tuple(part for kind, fields, names in wanted if (part := _built(kind, fields, names, found)) is not None)
+
+
+def _built(kind: str, fields: Mapping[str, Any], columns: list[str], found: _Found) -> Part | None:
+    try:
+        return find(kind)(columns=columns, **fields)
+    except (PlanError, DataError):
+        found.unknown.update(columns)
+        return None
+
+
+def _swap(name: str, percent: float) -> Part:
+    return find("rank-swap")(columns=[name], percent=min(percent, 100.0))
+
+
+def _noises(noisy: Mapping[str, tuple[Floats, Floats]]) -> list[tuple[str, tuple[Part, ...]]]:
+    """Give the shapes of noise with the spreads that the differences show."""
+    if not noisy:
+        return []
+    spreads = {name: float(np.std(y - x) / np.std(x)) for name, (x, y) in noisy.items()}
+    add = find("additive-noise")
+    made: list[tuple[str, tuple[Part, ...]]] = [
+        (shape, tuple(add(columns=[name], sd_share=sd, distribution=shape) for name, sd in spreads.items()))
+        for shape in ("normal", "laplace")
+    ]
+    if len(noisy) > 1 and len({len(x) for x, _ in noisy.values()}) == 1:
+        share = float(np.mean([sd**2 for sd in spreads.values()]))
+        made.append(("correlated", (find("correlated-noise")(columns=list(noisy), variance_share=share),)))
+    if all((np.sign(x) == np.sign(y)).all() for x, y in noisy.values()):
+        sds = {name: min(_factor_sd(x, y), 1.0) for name, (x, y) in noisy.items()}
+        multiply = find("multiplicative-noise")
+        for shape in ("normal", "lognormal"):
+            steps = tuple(multiply(columns=[name], sd=sd, distribution=shape) for name, sd in sds.items())
+            made.append((f"{shape} factors", steps))
+    return made
+
+
+def _factor_sd(x: Floats, y: Floats) -> float:
+    there = x != 0
+    return float(max(np.std(y[there] / x[there]), 1e-12)) if there.any() else 1.0
+
 
 # Categories that were moved at random by known probabilities: how much an agreement tells (PRAM).
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.context import Context
 from discretion.part import parse
-from discretion.protect.noise import NoiseMethod, count_decimals, reflect
+from discretion.protect.noise_keep import NoiseMethod, count_decimals, reflect
 
 RNG = np.random.default_rng(3)
 X = np.round(RNG.normal(0, 30, 400), 3)

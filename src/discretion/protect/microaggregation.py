@@ -30,7 +30,7 @@ from discretion.protect.microaggregation_groups import (
     standardized,
     values_of,
 )
-from discretion.protect.rank_swap import mix_ties
+from discretion.protect.ordered import mix_ties
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,8 +19,8 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision, Purpose, StratifiedMethod
 from discretion.part import Columns, Scale
-from discretion.protect.noise import Precision, decimals_of
-from discretion.protect.rank_swap import mixed_order
+from discretion.protect.noise_keep import Precision, decimals_of
+from discretion.protect.ordered import mixed_order
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,7 +16,7 @@ from discretion.errors import DataError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision, Purpose, StratifiedMethod
 from discretion.part import Columns, Scale, confidential
-from discretion.protect.noise import NoiseMethod, Precision, decimals_of, factor_of, normals, round_columns
+from discretion.protect.noise_keep import NoiseMethod, Precision, decimals_of, factor_of, normals, round_columns
 
 # Noise for outliers only (P11).
 

@@ -22,8 +22,8 @@ from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.method import Decision, Method, Purpose, StratifiedMethod
 from discretion.part import Columns, FrozenMapping, Scale, confidential
-from discretion.protect.noise import decimals_of
-from discretion.protect.rank_swap import Ordered, category_order, ordered
+from discretion.protect.noise_keep import decimals_of
+from discretion.protect.ordered import Ordered, category_order, ordered
 
 if TYPE_CHECKING:
     import polars as pl

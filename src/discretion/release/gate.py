@@ -314,7 +314,7 @@ def _coarser(verdict: Verdict) -> str:
 
 def _helps(original: Dataset, name: str) -> str:
     """Name the methods that can take a column of its type."""
-    from discretion.protect.rank_swap import category_order
+    from discretion.protect.ordered import category_order
 
     coarser = "`generalize`"
     if original.schema[name].hierarchy is None:

@@ -28,7 +28,6 @@ from discretion.data.write import alone_beside, write_text
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision
-from discretion.release.plan import map_paths, resolve_path
 from discretion.release.under_policy import waived
 
 if TYPE_CHECKING:
@@ -413,6 +412,8 @@ def _write(path: Path, text: str) -> None:
 
 def _with_full_paths(plan: Plan) -> dict[str, Any]:
     """Give the plan as plain data, so that it can be carried out again from another folder."""
+    from discretion.release.plan import map_paths, resolve_path
+
     data, output = dict(plan.data), plan.output
     if "path" in data:
         data["path"] = plan.resolve(data["path"])

@@ -66,7 +66,7 @@ def growth() -> tuple[float, float]:
 def lines() -> Iterator[Line]:
     """Yield every line of the table."""
     small, large = growth()
-    yield Line("elimination, 153,000 cells", "23,000 cells made alike", large, small, 20.0)
+    yield Line("elimination, 153,000 cells", "23,000 cells made alike", large, small, 16.0)
     numbers = np.random.default_rng(0).random(1_000_000)
     for job, cells, *limits in (
         ("elimination, 50 × 50 frequencies", square(), 0.77, 0.77),

@@ -55,6 +55,18 @@ def test_space_step_and_another_node(tmp_path: Path, census: list[object], cli: 
     assert (tmp_path / "s.svg").read_text().lstrip().startswith("<svg")
 
 
+def test_values_that_single_people_out_are_named(tmp_path: Path, census: list[object], cli: Cli) -> None:
+    """Classes of five say nothing to whoever knows an exact income, which no model counts."""
+    income = [one if one != "education" else "income" for one in census]
+    done = cli("anonymize", *income, "--k", 5, "--suppression-limit", 0.05)
+    released = pl.read_csv(tmp_path / "out.csv", infer_schema=False)
+    alone = released.group_by(*KEYS, "income").len().filter(pl.col("len") == 1).height / released.height
+    assert done.code == 0 and alone > 0.2
+    assert "who knows a value of one as well as the quasi-identifiers" in done.err and f"income {alone:.1%}" in done.err
+    done = cli("anonymize", *census, "--k", 5, "--suppression-limit", 0.05, "--force", "--levels", "age=5,region=2")
+    assert done.code == 0 and "who knows a value of one" not in done.err  # education is shared by many
+
+
 @pytest.mark.parametrize("search", ["mondrian", "local-recoding"])
 def test_other_searches(tmp_path: Path, census: list[object], cli: Cli, search: str) -> None:
     done = cli("anonymize", *census, "--k", 5, "--search", search, "--json")

@@ -299,6 +299,24 @@ def test_a_linkage_that_finds_too_many_names_columns_and_what_would_help() -> No
     assert "`pram`" in said and "`shuffle`" not in said and "`drop-identifiers`" in said
 
 
+def test_columns_are_named_until_what_is_required_would_hold() -> None:
+    """One column is not enough: who leaves out job alone is refused again, who follows the advice is not."""
+    rng = np.random.default_rng(2)
+    exposed = _exposed()
+    more = exposed.frame.with_columns(car=pl.Series(rng.choice([f"c{i}" for i in range(50)], exposed.records)))
+    data = dc.Dataset(more, schema=exposed.schema.with_column("car", roles=("sensitive",)))
+    steps = [dc.Shuffle(columns=["pay"], predictors=["town"])]
+    required = _required(0.1, ("pay", "job", "car", "town"))
+    with pytest.raises(RequirementNotMet) as refused:
+        release(steps, data, [required]).require()
+    said = str(refused.value)
+    first, second = ("job", "car") if "without job it" in said else ("car", "job")
+    assert f"without {first} it would reach" in said and f"without {first}, {second} it would reach 0.0" in said
+    assert "Give job less detail" in said and "Give car less detail" in said and "leave them out" in said
+    helped = [*steps, dc.DropIdentifiers(columns=["job", "car"])]
+    release(helped, data, [_required(0.1, ("pay", "town"))]).require()
+
+
 _TRIED = {
     "recode": lambda name: dc.Recode(column=name, quantiles=4),
     "round": lambda name: dc.Round(columns=[name], base=10),

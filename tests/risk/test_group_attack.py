@@ -184,6 +184,23 @@ def test_a_larger_coalition_or_a_looser_estimate_learns_more() -> None:
         assert by_size == sorted(by_size) and by_percent == sorted(by_percent)
 
 
+def test_near_is_a_part_of_how_far_values_lie_apart() -> None:
+    """5 % of 2000 are a hundred years, which is everybody; 5 % of the sixty years between them are three."""
+    rng = np.random.default_rng(3)
+    years = rng.integers(1940, 2001, 4_000)
+    table = pl.DataFrame({"g": np.arange(4_000) // 4, "s": years})
+    score = attack(table, columns=["g"], sensitive=["s"], percent=5)
+    low, middle, high = np.quantile(years, [0.05, 0.5, 0.95])
+    reach = 0.05 * np.maximum(high - low, np.abs(years - middle))
+    near = np.abs(years[:, None] - years.reshape(-1, 4).repeat(4, axis=0)) <= reach[:, None]
+    assert score.value == pytest.approx(near.all(axis=1).mean()) and score.value < 0.05
+    assert score.detail["certain_by_chance"] == 0
+    incomes = table.with_columns(
+        s=pl.Series(np.repeat(rng.lognormal(7, 1, 1_000), 4) * np.tile([1, 1.02, 1.01, 1], 1_000))
+    )
+    assert attack(incomes, columns=["g"], sensitive=["s"], percent=5).value == 1  # amounts: 5 % of each
+
+
 def test_chance_is_the_table_as_one_group() -> None:
     table = pl.DataFrame({"g": list("aabb"), "s": ["x", "x", "x", "y"]})
     score = attack(table, columns=["g"], sensitive=["s"], share=0.7)

@@ -194,11 +194,18 @@ def _say_dropped(data: Dataset, quiet: bool) -> None:
 
 def _warn(released: Dataset, quiet: bool) -> None:
     """Say what the models do not hide: values that whole classes share, and what other columns tell."""
-    from discretion.release.published import published_columns, shared_values, to_look_at, together, weight_lost
+    from discretion.release.published import (
+        exact_values,
+        published_columns,
+        shared_values,
+        to_look_at,
+        together,
+        weight_lost,
+    )
 
     found = [f"{column.name}: {'; '.join(column.notes)}" for column in to_look_at(published_columns(released))]
     lost = weight_lost(released.origin, released)
-    for words in filter(None, (*shared_values(released), *found, together(released), *lost)):
+    for words in filter(None, (*shared_values(released), *found, together(released), exact_values(released), *lost)):
         say(f"note: {words}", quiet)
 
 

@@ -27,7 +27,11 @@ from discretion.risk.identity.intruder import knowing_method
 
 _MOST_ADVISED = 3
 _TRIED_AGAIN = 1_000_000
-"""Records times columns, squared, up to which a linkage that finds too many is run again without each column."""
+"""Records times columns, squared, up to which a linkage that finds too many is run again without each column.
+
+Of more, people are drawn for it.
+"""
+_DRAWN_AGAIN = 1_000
 
 
 def check_publishable(
@@ -279,19 +283,26 @@ def remedies(finding: Finding, original: Dataset, released: Dataset, changed: It
     text = f"it links by {', '.join(columns)}"
     if same:
         text += f"; published as in the original: {', '.join(same)}"
-    worst = _most_telling(finding, columns, original, released)
-    if worst is not None:
-        text += f"; without {worst[0]} it would reach {worst[1]:.4g}"
-    telling = worst[0] if worst is not None else (same or columns)[0] if len(same or columns) == 1 else None
-    if telling is None:
+    told = _most_telling(finding, columns, original, released)
+    gone = [name for name, _ in told]
+    if told:
+        steps = (
+            f"without {', '.join(gone[: place + 1])} it would reach {value:.4g}"
+            for place, (_, value) in enumerate(told)
+        )
+        text += f"; {', '.join(steps)}"
+    elif len(same or columns) == 1:
+        gone = [(same or columns)[0]]
+    if gone:
+        helps = "; ".join(_helps(original, name) for name in gone)
+    else:
         helps = (
             "Give one of them less detail (`recode`: numbers, `group-categories`: categories, `generalize`: what has a "
             "hierarchy), deal its values out anew (`shuffle`, `rank-swap`: what has an order, `pram`: categories)"
         )
-    else:
-        helps = _helps(original, telling)
+    it = "it" if len(gone) < 2 else "them"
     more = "" if finding.requirement.by_policy else ", or allow more (`at_most`)"
-    return f"{text}. {helps}{',' if more else ' or'} leave it out (`drop-identifiers` with `columns`){more}"
+    return f"{text}. {helps}{',' if more else ' or'} leave {it} out (`drop-identifiers` with `columns`){more}"
 
 
 def _coarser(verdict: Verdict) -> str:
@@ -333,21 +344,34 @@ def _helps(original: Dataset, name: str) -> str:
 
 
 def _most_telling(
-    finding: Finding, columns: Sequence[str], original: Dataset, released: Dataset
-) -> tuple[str, float] | None:
-    """Give the column without which a linkage finds least, and how many that is; None where it would take long."""
+    finding: Finding, columns: list[str], original: Dataset, released: Dataset
+) -> list[tuple[str, float]]:
+    """Return the column without which a linkage finds least, with how many that is, then the next without it too.
+
+    Until what is required would hold, or none is left without which it finds less.
+    """
     part: Any = finding.requirement.part
-    if len(columns) < 2 or part.intruder.columns or len(released) * len(columns) ** 2 > _TRIED_AGAIN:
-        return None
-    found = {}
-    for name in columns:
-        rest = [other for other in columns if other != name]
-        try:
-            found[name] = part.model_copy(update={"columns": tuple(rest)}).run(original, released, Context(0)).value
-        except DataError:
-            continue
-    least = min(found, key=lambda name: found[name], default=None)
-    return None if least is None or found[least] >= finding.value else (least, found[least])
+    if part.intruder.columns:
+        return []
+    drawn = len(released) * len(columns) ** 2 > _TRIED_AGAIN and "sample" in type(part).model_fields
+    if len(released) * len(columns) ** 2 > _TRIED_AGAIN and not drawn:
+        return []
+    enough, left, told = finding.requirement.at_most or 0.0, list(columns), list[tuple[str, float]]()
+    while len(left) > 1 and len(told) < _MOST_ADVISED and (not told or told[-1][1] > enough):
+        found = {}
+        for name in left:
+            fields: dict[str, Any] = {"columns": tuple(other for other in left if other != name)}
+            fields |= {"sample": _DRAWN_AGAIN} if drawn else {}
+            try:
+                found[name] = part.model_copy(update=fields).run(original, released, Context(0)).value
+            except DataError:
+                continue
+        least = min(found, key=lambda name: found[name], default=None)
+        if least is None or found[least] >= (told[-1][1] if told else finding.value):
+            break
+        told.append((least, found[least]))
+        left.remove(least)
+    return told
 
 
 def _by_method(score: Score) -> str:

@@ -87,6 +87,8 @@ def together(released: Dataset) -> str:
     )
 
 
+_TOLD = 0.01
+"""Share of the records that a value must single out beyond what the quasi-identifiers do, to be named."""
 _FEWEST = 10
 """Records taken out from which on their share of the weights is told."""
 
@@ -138,6 +140,28 @@ def shared_values(released: Dataset) -> tuple[str, ...]:
         "; who finds the class knows it"
         for name, share in shares.items()
         if share > 0
+    )
+
+
+def exact_values(released: Dataset) -> str:
+    """Name the sensitive columns by which who knows a value is alone with records; empty where there are none.
+
+    No model counts them, so that classes of k say nothing about somebody who knows a salary, a date or an amount.
+    """
+    if released.has_new_rows:
+        return ""
+    quasi = tuple(name for name in released.having("quasi") if not released.frame.schema[name].is_nested())
+    plain = [name for name in released.having("sensitive") if not released.frame.schema[name].is_nested()]
+    alone = _unique(released, quasi) if quasi else 0.0
+    found = {name: _unique(released, (*quasi, name)) for name in plain if name not in quasi}
+    telling = {name: share for name, share in found.items() if share >= alone + _TOLD}
+    if not telling:
+        return ""
+    shares = ", ".join(f"{name} {as_percent(share)}" for name, share in telling.items())
+    return (
+        "no model counts the sensitive columns: who knows a value of one as well as the quasi-identifiers is alone "
+        f"with a part of the records ({shares}; {as_percent(alone)} without). If anybody outside can know them, deal "
+        "them out anew (`shuffle`, `rank-swap`), coarsen them (`recode`, `round`), or leave them out"
     )
 
 

@@ -177,8 +177,11 @@ def near_categories(groups: Ints, true: Ints, published: Ints) -> Near:
 
 
 def near_numbers(groups: Ints, true: Floats, published: Floats, percent: float) -> Near:
-    """Count the members whose published number lies within `percent` of a record's true one. Time O(n log n)."""
-    half = percent / 100 * np.abs(true)
+    """Count the members whose published number lies within `percent` of a record's true one. Time O(n log n).
+
+    Where values lie far from zero and close together, as years do, it is `percent` of how far they lie apart.
+    """
+    half = percent / 100 * _scale(true)
     low, high = true - half, true + half
     values = np.unique(published[~np.isnan(published)])
     ranks = np.where(np.isnan(published), -1, places(values, published))
@@ -186,6 +189,20 @@ def near_numbers(groups: Ints, true: Floats, published: Floats, percent: float) 
     known = ~np.isnan(true)
     count = _count_between(groups, ranks, np.where(known, first, 0), np.where(known, last, 0))
     return Near(count, (published >= low) & (published <= high))
+
+
+_FAR = 10
+"""Numbers whose median lies more than so many times as far from zero as they lie apart are no amounts."""
+
+
+def _scale(values: Floats) -> Floats:
+    """Return what a percentage of each value refers to: the value, or how far values lie apart if that is far less."""
+    if np.isnan(values).all():
+        return values
+    low, median, high = np.nanquantile(values, [0.05, 0.5, 0.95])
+    if abs(median) <= _FAR * (high - low) or low == high:
+        return np.abs(values)
+    return np.asarray(np.maximum(high - low, np.abs(values - median)))
 
 
 def _count_between(groups: Ints, ranks: Ints, low: Ints, high: Ints) -> Ints:
@@ -408,11 +425,12 @@ class GroupAttack(RiskShare, kind="group-attack"):
     With `published="values"` the sensitive values of a group's members are published, but not whose is whose (classes).
     A value is learnt when, after the coalition has taken its own values out, at least `share` of those left are the
     true one: with share 1 and no coalition these are the homogeneous classes. Numbers also count when they lie within
-    `percent` of the true one. With `published="total"` only the sum of a group is published, or its mean and size
-    (clusters, cells of magnitude tables). Everybody's value lies between `lower` and `upper`, so the total less what
-    the coalition knows bounds the victim's value; it is learnt when a bound lies within `percent` of the true value:
-    exactly, when nobody else is left. With a coalition of one and `lower=0` this is the p percent rule, for every
-    contributor.
+    `percent` of the true one; of years and other numbers far from zero, within `percent` of how far the column's values
+    lie apart (nine tenths of all, or the value and the median if that is more). With `published="total"` only the sum
+    of a group is published, or its mean and size (clusters, cells of magnitude tables). Everybody's value lies between
+    `lower` and `upper`, so the total less what the coalition knows bounds the victim's value; it is learnt when a bound
+    lies within `percent` of the true value: exactly, when nobody else is left. With a coalition of one and `lower=0`
+    this is the p percent rule, for every contributor.
 
     The detail has the share for each column, what guessing reaches (`chance`: the most frequent value named for
     everybody, and what the whole table as the only group tells; `certain_by_chance`: the latter alone, since a guess is

@@ -163,6 +163,13 @@ def test_what_goes_out_says_what_happened_to_each_column() -> None:
     assert "Left out: name." in words and "The rows stand in a random order" in words
 
 
+def test_relations_that_a_model_did_not_look_at_are_said_to_be_lost() -> None:
+    done = release([dc.Shuffle(columns=["income", "savings"], predictors=["age"])])
+    assert "What income and savings had to do with town and hours is lost." in told(asked(done), 2)
+    every = release([dc.Shuffle(columns=["income"], predictors=["age", "town", "savings", "hours"])])
+    assert "had to do with" not in told(asked(every), 2)
+
+
 def test_could_anyone_be_found_counts_what_anybody_can_count() -> None:
     alone = release([], Dataset(pl.DataFrame({"x": ["a", "b", "b", "c", "c"]}), roles={"x": "quasi"}))
     assert "20 of 100 records look like no other" in told(asked(alone), 1)

@@ -758,12 +758,26 @@ def _lost(release: Release, rows: tuple[ScoreRow, ...]) -> PlainAnswer:
     said = [words for row in detail_first if (words := _plainly(release, row))] or [
         f"{row.what.rstrip('.')}: {row.after}." for row in told[:_SENTENCES]
     ]
-    said += _suppressed(release)
+    said += _unrelated(release) + _suppressed(release)
     return PlainAnswer(
         "What was lost?",
         said[0] if said else "This was not measured." if not rows else "The figures are withheld.",
         (*said[1:], *(["All figures stand under Utility."] if len(told) > len(said) else [])),
     )
+
+
+def _unrelated(release: Release) -> list[str]:
+    """Say what columns that a model dealt out no longer have to do with: columns that the model did not look at."""
+    from discretion.protect.shuffle import Shuffle
+
+    original, said = release.study.original, []
+    for step in release.data.steps:
+        if isinstance(step, Shuffle):
+            dealt, seen = original.choose(step.columns, "perturb"), step.holds(original)
+            others = [name for name in release.data.columns if name in original.columns and name not in seen]
+            if others:
+                said.append(f"What {listed(dealt)} had to do with {listed(others)} is lost.")
+    return said
 
 
 def _suppressed(release: Release) -> list[str]:

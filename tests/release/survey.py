@@ -38,7 +38,7 @@ measures:
   - il1s: {columns: [income, savings]}
 requirements:
   - k-anonymity: {k: 3}
-  - distance-linkage: {columns: [income, savings], at_most: 0.9}
+  - distance-linkage: {columns: [income, savings], at_most: 0.98}
 output: {folder: out, journal: secret}
 """
 

@@ -82,6 +82,7 @@ def test_some_targets_stand_for_all_where_there_are_many(monkeypatch: pytest.Mon
     assert some.detail["targets"] == 150 and low < whole.detail["informed"] < high
     assert some.per_record is not None and np.isfinite(some.per_record).sum() in (150, 600)
     swaps = swapped(data)
+    monkeypatch.setattr("discretion.risk.identity.transparency.attack._WALKED", 10)  # everybody at once: see swaps
     followed = dc.DistanceLinkage(columns=["a", "b"], intruder={"knows_method": True})(data, swaps)
     part = dc.DistanceLinkage(columns=["a", "b"])(data, swapped(data))
     assert part.detail["targets"] == 150 and part.detail["partners_followed"]

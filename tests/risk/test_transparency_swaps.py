@@ -42,9 +42,8 @@ def test_informed_beats_the_nearest_and_any_candidate(n: int, d: int, percent: f
         data = table(n, d, seed)
         released = dc.RankSwap(percent=percent, columns=data.columns)(data, seed=seed)
         score = dc.DistanceLinkage(columns=data.columns, intruder={**INFORMED, "records": records})(data, released)
-        assert score.value == max(
-            score.detail[name] for name in ("plain", "informed", "eliminated") if name in score.detail
-        )
+        figures = ("plain", "informed", "eliminated", "matched")
+        assert score.value == max(score.detail[name] for name in figures if name in score.detail)
         found["plain"] += score.detail["plain"] / 4
         found["informed"] += score.detail["informed"] / 4
         found["any"] += uniform_pick(data, released, percent) / 4
@@ -88,9 +87,52 @@ def test_partners_are_not_followed_through_blocks_and_of_some_records_where_ther
     assert "partners_followed" not in dc.DistanceLinkage(columns=data.columns, intruder=INFORMED)(data, blocks).detail
     released = dc.RankSwap(columns=data.columns, percent=10)(data, seed=1)
     monkeypatch.setattr("discretion.risk.identity.linkage._PAIRS_THOROUGH", 100)
+    monkeypatch.setattr("discretion.risk.identity.transparency.attack._WALKED", 100)
     large = dc.DistanceLinkage(columns=data.columns, intruder=INFORMED)(data, released)
     assert large.detail["partners_followed"] is True and large.detail["targets"] == 200
     assert large.detail["informed"] > large.detail["plain"]
+
+
+def people(n: int, seed: int) -> dc.Dataset:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 1)) * 0.6 + 0.8 * rng.normal(size=(n, 2))
+    frame = pl.DataFrame({"pay": np.round(np.exp(7 + x[:, 0]), 2), "rent": np.round(np.exp(6 + x[:, 1]), 2)})
+    frame = frame.with_columns(area=pl.Series(rng.integers(0, 20, n)).cast(pl.String))
+    return dc.Dataset(frame, roles={"area": "quasi"})
+
+
+def test_who_puts_together_what_is_known_of_everybody_unravels_columns_that_look_safe() -> None:
+    """One column of distinct values and an area of fifty people: partners of partners tell nearly everybody."""
+    data = people(1_000, 5)
+    released = dc.RankSwap(columns=["pay"], percent=20)(data, seed=5)
+    detail = dc.DistanceLinkage(columns=["pay", "area"])(data, released).detail
+    assert detail["plain"] < 0.1 and detail["eliminated"] < 0.2 and detail["matched"] > 0.6
+    assert detail["named"]["people"] > 100 and detail["named"]["right"] > 0.95
+    two = dc.RankSwap(columns=["pay", "rent"], percent=20)(data, seed=5)
+    assert dc.DistanceLinkage(columns=["pay", "rent"])(data, two).value > 0.9
+    alone = dc.RankSwap(columns=["pay"], percent=20)(data, seed=5)
+    assert dc.DistanceLinkage(columns=["pay"])(data, alone).value < 0.05  # nothing else tells anybody
+
+
+def test_dropped_records_do_not_hide_the_others() -> None:
+    """Ranks are shifted by as many places as records were dropped; who knows the original widens the windows."""
+    data = people(1_000, 6)
+    swapped = dc.RankSwap(columns=["pay"], percent=10)(data, seed=6)
+    kept = dc.Sample(share=0.98)(swapped, seed=6)
+    detail = dc.DistanceLinkage(columns=["pay", "area"])(data, kept).detail
+    whole = dc.DistanceLinkage(columns=["pay", "area"])(data, swapped).detail
+    assert detail["known_of"]["pay"].startswith("rank-swap") and detail["partners_followed"] is False
+    assert 0.5 * whole["matched"] < detail["matched"] <= 1 and detail["plain"] < 0.15
+
+
+def test_what_takes_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("discretion.risk.identity.linkage._WALKED_SAMPLED", 10)
+    data = people(300, 7)
+    released = dc.RankSwap(columns=["pay"], percent=10)(data, seed=7)
+    score = dc.DistanceLinkage(columns=["pay", "area"], sample=100)(data, released)
+    assert score.detail["matched"] is None and "Not tried, because it takes too long here" in score.meaning
+    whole = dc.DistanceLinkage(columns=["pay", "area"])(data, released)
+    assert whole.detail["matched"] is not None and "Not tried" not in whole.meaning
 
 
 @settings(max_examples=80, deadline=None)

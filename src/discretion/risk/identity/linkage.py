@@ -20,7 +20,7 @@ from discretion.risk.identity.intruder import Intruder, View, columns_to_link, i
 
 if TYPE_CHECKING:
     from discretion.kernels.linkage import Tree
-    from discretion.risk.identity.transparency.attack import Eliminated, Informed
+    from discretion.risk.identity.transparency.attack import Eliminated, Informed, MatchedPeople
 
 
 _ALL, _TARGETS, _THOROUGH = 2_000, (1_000, 10_000), 20_000
@@ -35,8 +35,12 @@ longer; units are drawn until they are so many."""
 _NEARLY_ALL = 0.98
 _SCANNED = 500
 """Records on which guesses at the method are tried, and on which certainty is judged."""
-_PAIRS_SAMPLED, _FEWEST_SAMPLED = 300_000, 50
-"""The same with a `sample`, which is to take little time."""
+_NOT_MATCHED = (
+    " Not tried, because it takes too long here: putting together what is known of everybody, which may find far more "
+    "of the people whose values were exchanged."
+)
+_PAIRS_SAMPLED, _FEWEST_SAMPLED, _WALKED_SAMPLED = 300_000, 50, 10_000_000
+"""The same with a `sample`, which is to take little time; and pairs up to which everybody is matched at once then."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,11 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     microaggregation and rounding carried out again; recoded, grouped and top-coded values coded alike; the distribution
     of noise; the probabilities of moved categories; equality of what no step changed. Who has all the records also
     follows the partners of swapped values (`partners_followed`): who shows my value must have given me theirs.
-    And who has everybody's values eliminates: each record belongs to one person, so that a record goes where keeping
+    And who has everybody's values puts all of this together (`matched`): each person has one record, each move of a
+    swapped value another one the other way round, and what is believed of one tells the partners, through the whole
+    file (up to 100 million possible pairs, 10 million with a `sample`; otherwise the figure is said to lack it).
+    `named` has how many people are named with a belief above 95 %, and how many of these rightly.
+    Or eliminates: each record belongs to one person, so that a record goes where keeping
     it would leave somebody without any (`eliminated`, up to 10 million possible pairs); where no partners are followed,
     what remains is assigned one to one at the least total cost, in groups of up to 150 people. The highest of the three
     figures counts. `known_reid` then also counts records for which
@@ -289,13 +297,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             if informed["reid_k"] >= figures["reid_k"]:
                 figures, shares = informed, _over(known.links.shares, known.targets, len(seen.rows))
             figures = {**figures, "known_reid": certain}
-            if (left := known.eliminated) is not None:
-                detail["eliminated"] = seen.found(left.shares)
-                detail["eliminated_certain"] = seen.found((left.size == 1).astype(np.float64))
-                figures = {**figures, "known_reid": max(certain, detail["eliminated_certain"])}
-                if detail["eliminated"] > figures["reid_k"]:
-                    figures, shares = {**figures, "reid_k": detail["eliminated"]}, left.shares
-                    detail |= _tried(seen, left.shares)
+            figures, shares = _of_everybody(known, seen, figures, shares, detail)
         every = [*joined, *(known.joined if known is not None else ())]
         together = _best_joined(every, figures["reid_k"])
         if every:
@@ -317,6 +319,10 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             who = f"{who.removesuffix(' (worst case)')} (how values were dealt out by shuffle is not used)"
         if together is not None:
             who += f", and puts the records together that {together.column} joins,"
+        elif detail.get("matched") == value > max(detail["plain"], detail["informed"]):
+            who += (
+                ", and puts together what it tells that each record is one person's and values were exchanged in pairs,"
+            )
         elif detail.get("eliminated") == value > max(detail["plain"], detail["informed"]):
             who += ", and crosses out the records that must be other people's"
         if drawn is not None:
@@ -324,7 +330,8 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         return self.score(
             value,
             f"An intruder who {who} finds {as_percent(value)} of {_whom(seen, shares, together)} "
-            f"(guessing finds {as_percent(chance)}).{_compared(detail)}{_told_of(detail, drawn)}{unused(left_out)}",
+            f"(guessing finds {as_percent(chance)}).{_compared(detail)}{_told_of(detail, drawn)}{unused(left_out)}"
+            f"{_NOT_MATCHED if 'matched' in detail and detail['matched'] is None else ''}",
             per_record=seen.spread(shares),
             **figures,
             **detail,
@@ -408,11 +415,17 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
         drawn = self._drawn(seen, ctx)
         known = _attacked(informed, seen.rows, plain, ctx, thorough=bool(self.intruder.knows_method), drawn=drawn)
         known = replace(known, joined=_joined(informed.space, seen, plain, ctx, few=drawn is not None))
-        if len(informed.space.terms.low) and drawn is None:
+        if len(informed.space.terms.low) and (drawn is None or informed.exchanged):
             register = Register(informed.space, ctx)
             told["candidates"] = register.candidates
-            if seen.worst_case:  # partners that are followed tell more than an assignment
-                known = replace(known, eliminated=register.eliminate(seen.rows, ctx, assign=informed.exchange is None))
+            if seen.worst_case and drawn is None:  # values that were exchanged tell more than an assignment
+                known = replace(known, eliminated=register.eliminate(seen.rows, ctx, assign=not informed.exchanged))
+            if informed.exchanged:
+                few = {} if drawn is None else {"most": _WALKED_SAMPLED}
+                matched = register.match(seen.rows, informed.exchanged, informed.doubt, ctx, **few)
+                if matched is not None and drawn is not None:
+                    matched = replace(matched, shares=_over(matched.shares[drawn], drawn, len(seen.rows)))
+                known, told["matched"] = replace(known, matched=matched), None
         told |= {"known_of": dict(informed.used), "without_candidate": int(known.links.lost.sum())}
         if any(text.startswith("rank-swap") for text in informed.used.values()):
             told["partners_followed"] = informed.exchange is not None
@@ -452,6 +465,8 @@ class _Known:
     """whether the method leaves one candidate, the right one; NaN for records that were not judged"""
     eliminated: Eliminated | None = None
     """what is left where everybody is known, and each record belongs to one person"""
+    matched: MatchedPeople | None = None
+    """what is found where moreover values were exchanged in pairs, and all is put together"""
     joined: tuple[Joined, ...] = ()
     """what is found by records that a published number joins"""
 
@@ -463,6 +478,25 @@ class _Known:
     def to_detail(self, seen: View) -> dict[str, Any]:
         """Give how many were drawn, with the interval; nothing where all were attacked."""
         return {} if len(self.targets) == len(seen.rows) else _tried(seen, self.links.shares)
+
+
+def _of_everybody(
+    known: _Known, seen: View, figures: dict[str, float], shares: Floats, detail: dict[str, Any]
+) -> tuple[dict[str, float], Floats]:
+    """Take what is found by looking at everybody at once instead, where it is more; note it in the detail."""
+    if (together := known.matched) is not None:
+        named = together.shares[together.sure & ~np.isnan(together.shares)]
+        detail["matched"] = seen.found(together.shares)
+        detail["named"] = {"people": len(named), "right": float(named.mean()) if len(named) else None}
+    if (left := known.eliminated) is not None:
+        detail["eliminated"] = seen.found(left.shares)
+        detail["eliminated_certain"] = seen.found((left.size == 1).astype(np.float64))
+        figures = {**figures, "known_reid": max(figures["known_reid"], detail["eliminated_certain"])}
+    for way in (together, left):
+        if way is not None and seen.found(way.shares) > figures["reid_k"]:
+            figures, shares = {**figures, "reid_k": seen.found(way.shares)}, way.shares
+            detail |= _tried(seen, shares)
+    return figures, shares
 
 
 def _interval(shares: Floats) -> tuple[float, float]:

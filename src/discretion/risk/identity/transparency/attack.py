@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import HierarchyLevels, canonical
 from discretion.errors import DataError, DiscretionError, PlanError
-from discretion.kernels.arrays import Floats, Ints
+from discretion.kernels.arrays import Floats, Ints, Ints32
 from discretion.learning.columns import compare_column, sd_of
 from discretion.part import Part, find
 from discretion.risk.identity.distances import Space, average_term, make_space, whitening, with_gaps
@@ -32,6 +32,7 @@ from discretion.risk.identity.transparency.steps import (
     History,
     Window,
     center_window,
+    count_lost,
     exchange_of,
     swap_window,
     with_shuffles,
@@ -45,6 +46,18 @@ if TYPE_CHECKING:
 
 _PAIRS = 10_000_000
 """Pairs of a person and a possible record up to which a register is worked through."""
+_WALKED, _MATCHED, _AT_ONCE = 100_000_000, 4_000_000, 4_000_000
+"""Pairs that are looked at, of which so many may remain to put beliefs about everybody together; and at a time."""
+_SEEN_MOVES = 0.02
+"""Share of the partners that may be missing where a move that nobody made the other way round counts as none."""
+_MOST_BITS = 2**30
+"""Places for the moves of a column, so that its table takes at most 128 MB."""
+_IMPOSSIBLE = -700.0
+"""The least log likelihood of a pair that is looked at."""
+_ALIKE = 1e-6
+"""Beliefs that differ by a smaller part are the same."""
+_SURE = 0.95
+"""Belief from which an intruder names somebody."""
 _LOOKED_AT = 1_000
 """Records on which their number is estimated."""
 _BLOCK = 150
@@ -61,6 +74,16 @@ class Eliminated:
     """records that the person can still be"""
     shares: Floats
     """how likely the intruder is right about each person; NaN for people who were not drawn"""
+
+
+@dataclass(frozen=True)
+class MatchedPeople:
+    """What somebody finds who puts all that is known of everybody together."""
+
+    shares: Floats
+    """how likely the intruder is right about each person"""
+    sure: NDArray[np.bool_]
+    """people whom the intruder names with a belief above 95 %"""
 
 
 class Register:
@@ -109,6 +132,135 @@ class Register:
         size = left[who]
         alike = 1.0 / size
         return Eliminated(size, _assigned(space, rows, block[who], alike, ctx) if assign else alike)
+
+    def match(
+        self, rows: Ints, columns: Sequence[int], doubt: float, ctx: Context, *, most: int | None = None
+    ) -> MatchedPeople | None:
+        """Match all the people at once: one record each, and in `columns` values were exchanged in pairs.
+
+        Who shows my value must have given me theirs: what is believed of the one tells the other, and so on through the
+        whole file (`kernels.beliefs`). `doubt`: how likely the record of a partner is not seen; where nearly all are, a
+        move that nobody can have made the other way round is none. `rows` says which record is right. None where the
+        pairs are too many. Time linear in the pairs.
+        """
+        from discretion.kernels.beliefs import match_all
+        from discretion.kernels.classes import distinct_rows
+        from discretion.kernels.linkage import fill, pair_costs
+
+        space, terms = self._space, self._space.terms
+        if self.candidates * len(space.known) > (most or _WALKED):
+            return None
+        scales = terms.scale if len(terms.scale) > 1 else np.empty((len(space.known), 0))
+        people = distinct_rows(np.hstack([*map(fill, (space.known, terms.low, terms.high)), scales]))
+        records = distinct_rows(fill(space.published))
+        person, row = people.first_row, records.first_row
+        moves = [_Moves(space.known[person, j], space.published[row, j]) for j in columns]
+        if doubt <= _SEEN_MOVES:
+            for who, record in self._pairs(person, row, ctx, "moves of everybody"):
+                for of_column in moves:
+                    of_column.mark(who, record)
+        found = [np.empty((2, 0), np.int32)]
+        for who, record in self._pairs(person, row, ctx, "who can be whom"):
+            kept = np.ones(len(who), np.bool_)
+            for of_column in moves if doubt <= _SEEN_MOVES else ():
+                kept &= of_column.answered(who, record)
+            found.append(np.stack([who[kept], record[kept]]))
+            if sum(part.shape[1] for part in found) > _MATCHED:
+                return None
+        who, record = np.hstack(found)
+        while True:
+            exchanges = [of_column.numbers(who, record) for of_column in moves]
+            answered = np.logical_and.reduce([_is_answered(numbers) for numbers in exchanges])
+            if doubt > _SEEN_MOVES or answered.all():
+                break
+            who, record = who[answered], record[answered]
+        terms = _of(space, person[who])
+        terms = terms if len(terms.scale) == 1 else terms._replace(scale=terms.scale[person[who]])
+        weights = np.maximum(
+            -0.5 * pair_costs(space.known[person[who]], space.published[row[record]], terms), _IMPOSSIBLE
+        )
+        ends = np.concatenate([[0], np.cumsum(np.bincount(who, minlength=len(person)))])
+        sizes = people.counts.astype(np.float64), records.counts.astype(np.float64)
+        own, best = records.ids[rows], MatchedPeople(np.zeros(len(rows)), np.zeros(len(rows), np.bool_))
+        for beliefs in match_all(ends, record, weights, sizes, exchanges, doubt, ctx.progress):
+            each = beliefs / sizes[0][who] / sizes[1][record]  # of one of equal people, in one of equal records
+            top = np.zeros(len(person))
+            np.maximum.at(top, who, each)
+            chosen = np.flatnonzero(each >= top[who] * (1 - _ALIKE))
+            one_of = np.bincount(who[chosen], sizes[1][record[chosen]], len(person))
+            named = np.sort(who[chosen].astype(np.int64) * len(row) + record[chosen])
+            asked = people.ids.astype(np.int64) * len(row) + own
+            at = np.minimum(np.searchsorted(named, asked), max(len(named) - 1, 0))
+            right = (named[at] == asked) / np.maximum(one_of[people.ids], 1) if len(named) else best.shares
+            if right.sum() > best.shares.sum():
+                best = MatchedPeople(np.asarray(right, np.float64), np.asarray(top[people.ids] > _SURE))
+        return best
+
+    def _pairs(self, person: Ints, row: Ints, ctx: Context, label: str) -> Iterator[tuple[Ints32, Ints32]]:
+        """Yield the possible pairs of a person and a record, by their numbers, those of some people at a time."""
+        from discretion.kernels.classes import distinct_rows
+        from discretion.kernels.linkage import fill, list_allowed
+
+        telling, tree = self._telling, self._tree
+        alike = distinct_rows(fill(telling.published))
+        point = alike.ids[row]
+        members, counts = np.argsort(point, kind="stable"), np.bincount(point, minlength=len(alike.counts))
+        before, size = np.cumsum(counts) - counts, max(1, int(_AT_ONCE / max(self.candidates, 1.0)))
+        for start in range(0, len(person), size):
+            ctx.progress(start, len(person), label)
+            some = person[start : start + size]
+            starts, found = list_allowed(telling.known[some], tree, _of(telling, some), _AT_ONCE)
+            places = alike.ids[tree.rows[found]]
+            sizes = counts[places]
+            inside = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            record = members[np.repeat(before[places], sizes) + inside]
+            who = np.repeat(np.repeat(np.arange(start, start + len(some)), np.diff(starts)), sizes)
+            yield who.astype(np.int32), record.astype(np.int32)
+
+
+class _Moves:
+    """The moves of a column from true values to published ones, some of which somebody may have made in reverse."""
+
+    def __init__(self, known: Floats, published: Floats) -> None:
+        values = np.unique(np.concatenate([known[~np.isnan(known)], published[~np.isnan(published)]]))
+        self._true, self._shown = (
+            np.where(np.isnan(x), -1, np.searchsorted(values, x)).astype(np.int64) for x in (known, published)
+        )
+        self._values = len(values)
+        self._bits = np.zeros(min(self._values**2, _MOST_BITS) // 64 + 1, np.uint64)
+
+    def mark(self, who: Ints32, record: Ints32) -> None:
+        """Note the moves of pairs."""
+        from discretion.kernels.beliefs import mark_moves
+
+        mark_moves(self._true, self._shown, self._values, who, record, self._bits)
+
+    def answered(self, who: Ints32, record: Ints32) -> NDArray[np.bool_]:
+        """Tell which pairs move nothing, or make a move of which the reverse was noted (or another of its place)."""
+        from discretion.kernels.beliefs import find_reverse
+
+        found = np.empty(len(who), np.bool_)
+        find_reverse(self._true, self._shown, self._values, who, record, self._bits, found)
+        return found
+
+    def numbers(self, who: Ints32, record: Ints32) -> Ints:
+        """Number the moves of pairs: 2g and 2g + 1 are each other's reverse, −1 is none."""
+        from discretion.kernels.classes import class_ids
+
+        u, v = self._true[who], self._shown[record]
+        numbers = np.full(len(u), -1, np.int64)
+        moved = (u >= 0) & (v >= 0) & (u != v)
+        u, v = u[moved], v[moved]
+        both = class_ids([np.minimum(u, v), np.maximum(u, v)], [self._values, self._values])
+        numbers[moved] = 2 * both.ids.astype(np.int64) + (u > v)
+        return numbers
+
+
+def _is_answered(moves: Ints) -> NDArray[np.bool_]:
+    """Tell which moves somebody else may have made the other way round."""
+    there = np.zeros((int(moves.max(initial=-1)) | 1) + 1, np.bool_)
+    there[moves[moves >= 0]] = True
+    return np.asarray((moves < 0) | there[moves ^ 1])
 
 
 def _spread(terms: Terms) -> Floats:
@@ -610,6 +762,10 @@ def _labels(levels: HierarchyLevels, items: Sequence[str], before: Sets, after: 
     return {item: labels[0] if labels else None for item, labels in possible.items()}
 
 
+_WINDOWS = "{}: the window, and how likely each move is"
+"""What is said of a column of which the window of its swaps is used."""
+_DOUBT = 1e-4
+"""How likely the record of a partner is not seen where none is missing."""
 _LAST_DIGITS = 1e-9
 """Share of a value below which a difference is one of rounding."""
 
@@ -623,6 +779,10 @@ class Informed:
     """for each column what its method told"""
     exchange: tuple[NDArray[np.int64], int, float] | None = field(default=None, repr=False)
     """columns whose partners can be followed, the one whose windows are walked through, and their mean size"""
+    exchanged: tuple[int, ...] = ()
+    """columns whose values were exchanged in pairs among the records that the intruder has all of"""
+    doubt: float = 0.0
+    """how likely the partner of a record is not in the release with its value"""
 
 
 def inform(
@@ -664,7 +824,15 @@ def inform(
     used |= {name: told for name, told in coded.items() if used.get(name, "not changed") == "not changed"}
     space, gaps = with_gaps(seen, intruder, space)
     used |= {name: "gaps stay gaps" for name in gaps if name not in used}
-    return Informed(space, used, exchange_of(space, exact and view.worst_case)) if used else None
+    if not used:
+        return None
+    swapped = tuple(j for j, name in enumerate(space.columns) if used.get(name) == _WINDOWS.format("rank-swap"))
+    if not (swapped and exact and view.worst_case and len(space.columns) > 1):  # one column alone tells no partner
+        return Informed(space, used)
+    gone = max(_gone(view, history, history.only_step(space.columns[j])) for j in swapped)
+    lost = max(count_lost(space.known[:, j], space.published[:, j]) for j in swapped)
+    doubt = max(_DOUBT, (gone + lost) / (gone + len(space.known)))
+    return Informed(space, used, None if gone else exchange_of(space, True), swapped, doubt)
 
 
 def _coded(view: View, history: History, ctx: Context) -> tuple[View, History, dict[str, str]]:
@@ -917,14 +1085,20 @@ def _window(view: View, space: Space, history: History, name: str, used: dict[st
         return np.floor(x / step.base + 1e-9) * step.base - slack, np.ceil(x / step.base - 1e-9) * step.base + slack
     if name in used:
         return None
-    if step.kind in SWAPPING and history.keeps_records_after(step):
-        used[name] = f"{step.kind}: the window, and how likely each move is"
-        return _swap_window_by(view, x, y, step) if step.by else swap_window(x, y, step)
+    if step.kind in SWAPPING and (view.worst_case or history.keeps_records_after(step)):
+        used[name] = _WINDOWS.format(step.kind)
+        gone = _gone(view, history, step)
+        return _swap_window_by(view, x, y, step, gone) if step.by else swap_window(x, y, step, gone)
     is_sorted = step.kind in ONE_COLUMN or (step.kind in GROUPING and history.columns_of(step) == (name,))
     if is_sorted and not step.by and getattr(step, "replace", "all") == "all":
         used[name] = f"{step.kind}: the centers next to the value"
         return center_window(x, y)
     return None
+
+
+def _gone(view: View, history: History, step: Any) -> int:
+    """Count the records that a step saw and the release does not have; they shift ranks by as many places."""
+    return 0 if history.keeps_records_after(step) else max(len(view.original.origin) - len(view.original), 0)
 
 
 def _label_window(view: View, x: Floats, y: Floats, name: str) -> Window | None:
@@ -971,12 +1145,12 @@ def _noise_window(view: View, x: Floats, name: str, step: Any, ctx: Context) -> 
     return (low, high) if np.isfinite(low).any() or np.isfinite(high).any() else None
 
 
-def _swap_window_by(view: View, x: Floats, y: Floats, step: Any) -> Window | None:
+def _swap_window_by(view: View, x: Floats, y: Floats, step: Any, gone: int) -> Window | None:
     """Count ranks within the groups the step worked in, where the intruder knows them."""
     if not view.worst_case or step.by == ("household",) or set(step.by) - set(view.columns):
         return None
     low, high = np.empty(len(x)), np.empty(len(x))
     groups = view.original.classes(step.by).ids
     for rows in np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1]):
-        low[rows], high[rows] = swap_window(x[rows], y[rows], step)
+        low[rows], high[rows] = swap_window(x[rows], y[rows], step, gone)
     return low, high

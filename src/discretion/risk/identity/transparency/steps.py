@@ -27,18 +27,19 @@ Window = tuple[Floats, Floats]
 """The smallest and the largest published value for each known value; without bound where it is missing."""
 
 
-def swap_window(known: Floats, published: Floats, step: Any) -> Window:
+def swap_window(known: Floats, published: Floats, step: Any, gone: int = 0) -> Window:
     """Give the window of (block) rank swapping; the true published value always lies in it.
 
     The published column has the same values as the original, in other places, so that ranks can be counted in it. Equal
-    values may have had any of their ranks; suppressed cells (more missing than were known) may have shifted each rank.
+    values may have had any of their ranks; suppressed cells (more missing than were known) may have shifted each rank,
+    and so may `gone` records that were dropped afterwards.
     """
     low, high = np.full(len(known), -np.inf), np.full(len(known), np.inf)
     present = ~np.isnan(known)
     ranked = np.sort(published[~np.isnan(published)])
     if not len(ranked):
         return low, high
-    lost = count_lost(known, published)
+    lost = count_lost(known, published) + gone
     n = len(ranked) + lost
     x = known[present]
     first, last = np.searchsorted(ranked, x, "left"), np.searchsorted(ranked, x, "right") - 1
@@ -122,12 +123,12 @@ def with_swaps(space: Space, steps: dict[int, Any], windows: dict[int, Window], 
         ranked = np.sort(x[~np.isnan(x)] if whole else y[~np.isnan(y)])
         if step.by or not len(ranked):
             continue
-        values = np.unique(ranked)
+        values = np.unique(np.concatenate([ranked, y[~np.isnan(y)]]))  # also those of people who were dropped
         terms.low[:, j], terms.high[:, j] = _numbers(windows[j][0], values), _numbers(windows[j][1], values, "right")
         terms.kinds[j], terms.scale[:, j] = SWAPPED, 1.0 / len(values)
         terms.gap[j] = 2.0 * np.log(len(ranked)) if count_lost(x, y) else np.inf
         space.known[:, j], space.published[:, j] = _numbers(x, values), _numbers(y, values)
-        laws[j] = _law_of(ranked, step)
+        laws[j] = _law_of(ranked, values, step)
     return space.changed(laws=_together(laws, len(space.columns)))
 
 
@@ -146,15 +147,15 @@ def _together(laws: dict[int, _Law], columns: int) -> Laws:
     return Laws(first, second, most, ranks, places)
 
 
-def _law_of(ranked: Floats, step: Any) -> _Law:
+def _law_of(ranked: Floats, values: Floats, step: Any) -> _Law:
     from discretion.kernels.swap import swap_law
 
     n = len(ranked)
-    _, counts = np.unique(ranked, return_counts=True)
-    last = np.cumsum(counts) - 1
+    first = np.minimum(np.searchsorted(ranked, values, "left"), n - 1)
+    last = np.maximum(np.searchsorted(ranked, values, "right") - 1, first)
     low, high = (int(np.floor(share * n + 1e-9)) for share in (step.bottom_share, step.top_share))
     reach = max(1, int(np.floor(step.percent * n / 100 + 1e-9)))
-    ranks = np.column_stack([last - counts + 1, last])
+    ranks = np.column_stack([first, last])
     if step.kind == "block-rank-swap":
         none = np.empty(0)
         return _Law((none, none, none), ranks, -reach, low, n - high)

@@ -101,10 +101,12 @@ class RankSwap(_Swap, kind="rank-swap"):
     values are ranked by a keyed mix of their place in the file, so that the place does not tell who moves far. For
     numbers, dates, and categories whose order is known (from the schema or an Enum). The marginal distribution (every
     mean, quantile and frequency of one column) stays exactly the same, also its type: whole numbers stay whole.
-    Relations between columns are weakened. Does not give k-anonymity; whoever knows the percentage can narrow a value
-    to its window (the percentage is therefore confidential). Values left out by `bottom_share` and `top_share` stay
-    where they are and are *not* protected: top-code them as well. Missing values stay where they are. Time O(n log n),
-    memory linear.
+    Relations between columns are weakened. Does not give k-anonymity. Does not protect against somebody who has the
+    values of everybody: exchanges in pairs can be unravelled, nearly completely for amounts that few people share
+    (`DistanceLinkage` measures it; `Shuffle` and `BlockRankSwap` exchange nothing in pairs). Whoever knows the
+    percentage can narrow a value to its window (the percentage is therefore confidential). Values left out by
+    `bottom_share` and `top_share` stay where they are and are *not* protected: top-code them as well. Missing values
+    stay where they are. Time O(n log n), memory linear.
 
     References
     ----------

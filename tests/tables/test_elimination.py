@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.errors import Infeasible
 from discretion.kernels.elimination import PRIME, Relations, inverse, invert_all, minus, plus, publishable, times
+from discretion.tables import elimination
 from discretion.tables.elimination import eliminate, known_combinations, known_rows
 from tests.shared import reference
 from tests.tables import naive
@@ -119,6 +120,24 @@ def test_another_order_never_costs_more(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr("discretion.tables.elimination.RETRIES", 0)
         assert found <= cells.value[eliminate(cells)].sum()
         monkeypatch.undo()
+
+
+def test_other_orders_that_begin_alike_give_what_they_give_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    original = elimination.publishable
+
+    def both(*given: Any) -> Any:
+        nonlocal compared
+        found = original(*given)
+        if given[-1] is not None:
+            compared += 1
+            assert (found == original(*given[:-1], None)).all()
+        return found
+
+    monkeypatch.setattr(elimination, "publishable", both)
+    for seed in range(6):
+        eliminate(linked(seed, 30).apply_rules([dc.Threshold(minimum=2)]))
+    assert compared > 10
 
 
 def firms_in_a_row() -> dc.Cells:

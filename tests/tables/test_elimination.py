@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import discretion as dc
 from discretion.errors import Infeasible
 from discretion.kernels.elimination import PRIME, Relations, inverse, invert_all, minus, plus, publishable, times
+from discretion.tables import elimination
 from discretion.tables.elimination import eliminate, known_combinations, known_rows
 from tests.shared import reference
 from tests.tables import naive
@@ -75,6 +76,20 @@ def test_candidates_that_are_offered_together_agree_with_fractions() -> None:
     assert mask.any() and set(np.flatnonzero(mask).tolist()) == by_fractions(cells, [])
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_candidates_offered_together_are_published_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups that fail are halved until those that fail alone are found: the same pattern as with no groups at all."""
+    rng = np.random.default_rng(seed)
+    frame = pl.DataFrame({name: rng.integers(0, size, 3_000) for name, size in (("a", 12), ("b", 11), ("c", 6))})
+    cells = dc.tabulate(frame.with_columns(v=np.ceil(rng.lognormal(3, 1, 3_000))), ["a", "b", "c"], "v")
+    inner = np.flatnonzero(np.diff(cells.x.transposed.indptr) == 1)
+    cells = cells.mark(rng.choice(inner, (3, 10, 40, 120)[seed], replace=False), "unsafe")
+    together = eliminate(cells, singletons=False)
+    monkeypatch.setattr("discretion.kernels.elimination.STEP", 1)
+    monkeypatch.setattr("discretion.kernels.elimination.TOGETHER", 1)
+    assert together.sum() >= 9 and (together == eliminate(cells, singletons=False)).all()
+
+
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10_000), st.integers(6, 16), st.sampled_from([0, 6]))
 def test_nobody_computes_a_sensitive_cell(seed: int, n: int, firms: int) -> None:
@@ -105,6 +120,24 @@ def test_another_order_never_costs_more(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr("discretion.tables.elimination.RETRIES", 0)
         assert found <= cells.value[eliminate(cells)].sum()
         monkeypatch.undo()
+
+
+def test_other_orders_that_begin_alike_give_what_they_give_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    original = elimination.publishable
+
+    def both(*given: Any) -> Any:
+        nonlocal compared
+        found = original(*given)
+        if given[-1] is not None:
+            compared += 1
+            assert (found == original(*given[:-1], None)).all()
+        return found
+
+    monkeypatch.setattr(elimination, "publishable", both)
+    for seed in range(6):
+        eliminate(linked(seed, 30).apply_rules([dc.Threshold(minimum=2)]))
+    assert compared > 10
 
 
 def firms_in_a_row() -> dc.Cells:

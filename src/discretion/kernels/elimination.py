@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,8 @@ class EliminationArrays(NamedTuple):
     """for each primary row the rows of single inner cells that are part of it"""
     own_kin: Ints32
     """(n) 1 for primary rows of several inner cells that are single themselves"""
+    lines: Ints
+    """(n, 4 v) what is needed of a row at once: `u`, `du`, `pivot_of`, `row_head`, `settled_start`, `settled_stop`"""
     u: Ints
     """(n, v) random vectors orthogonal to all pivots"""
     pivot_of: Ints32
@@ -136,9 +138,10 @@ class EliminationArrays(NamedTuple):
     """(n + 1) where the entries of each pivot begin"""
     entry_row: Ints32
     entry_value: Ints
-    entry_pivot: Ints32
-    entry_next: Ints
-    """the entries of pivots beside the pivot row; the next in the same row (of those not settled), −1 at the end"""
+    entry_link: Ints32
+    """the entries of pivots beside the pivot row; of each, four times the pivot row plus 1 or 2 where the value is 1 or
+    −1 (it is hardly anything else), and the next entry in the same row (of those not settled), −1 at the end: what is
+    needed on the way through a row stands together, and the value is not looked up"""
     row_head: Ints32
     """(n) the first of these entries of each row"""
     row_entries: Ints32
@@ -147,8 +150,8 @@ class EliminationArrays(NamedTuple):
     settled_stop: Ints32
     settled: Ints32
     settled_value: Ints
-    """the entries of relations by row: four times the pivot row of the column, plus 1 or 2 where the value is 1 or −1
-    (it is hardly anything else, and then needs no place in the cache), and the value"""
+    """the entries of relations by row: four times the pivot row of the column, plus 1 or 2 as in `entry_link`, and the
+    value"""
     relation_start: Ints
     relation_rows: Ints32
     ties_start: Ints
@@ -302,16 +305,20 @@ def spread(w: EliminationArrays, n: int, vectors: int) -> int:  # noqa: PLR0912 
                 _put(w.bits, w.filled, top - pivot_of[pivot])
         e = w.row_head[row]
         while e >= 0:
-            k = w.entry_pivot[e]
-            pivot = pivot_row[k]
+            pivot, value = w.entry_link[e, 0] >> 2, w.entry_link[e, 0] & 3
             for v in range(vectors):
-                du[pivot, v] = minus(du[pivot, v], times(w.entry_value[e], du[row, v]))
+                if value == 1:
+                    du[pivot, v] = minus(du[pivot, v], du[row, v])
+                elif value == 2:
+                    du[pivot, v] = plus(du[pivot, v], du[row, v])
+                else:
+                    du[pivot, v] = minus(du[pivot, v], times(w.entry_value[e], du[row, v]))
             if not in_moved[pivot]:
                 in_moved[pivot] = True
                 moved[n] = pivot
                 n += 1
-                _put(w.bits, w.filled, top - k)
-            e = w.entry_next[e]
+                _put(w.bits, w.filled, top - pivot_of[pivot])
+            e = w.entry_link[e, 1]
     return n
 
 
@@ -528,6 +535,7 @@ def publishable(
     own_kin: Ints32,
     progress: Callable[[int, int], None] | None = None,
     hopeful: Callable[[int, Bools], bool] | None = None,
+    start: EliminationArrays | None = None,
 ) -> Bools:
     """Go through candidate rows in an order and publish each that makes no primary row computable.
 
@@ -536,16 +544,15 @@ def publishable(
     single inner cells that each primary row contains, and `own_kin` marks primary rows of several inner cells that are
     single themselves. Primary and single rows must be different cells. The answer, one entry per place of `order`, is
     the largest set that going through in this order allows: a refused candidate stays refused. `hopeful` is asked now
-    and then with how many candidates are done and what was accepted; if it says no, the rest count as refused.
+    and then with how many candidates are done and what was accepted; if it says no, the rest count as refused. `start`
+    is what `begun` gives for this order, or for one that differs only by candidates without pivot there which come
+    earlier now: they would not be pivots here either, so that the pivots are the same. It is not changed.
 
     Exact modulo 2⁶¹ − 1. A table's minors are small whole numbers, which this prime does not divide; the random numbers
     that stand for "computable" are wrong with a chance of about 2⁻⁶¹ per comparison.
     """
-    vectors = 2 if single.any() else 1
-    work = _new_work(relations, primary, single, inside, own_kin, vectors)
-    place = np.full(len(primary), len(order), np.int64)
-    place[order] = np.arange(len(order))
-    work = _related(work, relations, place)
+    work = begun(relations, order, primary, single, inside, own_kin) if start is None else _copied(start)
+    vectors = work.u.shape[1]
     accepted = np.zeros(len(order), np.bool_)
     done, step = 0, STEP * TOGETHER if vectors == 1 else STEP if hopeful is None else STEP // 2
     while done < len(order) and (hopeful is None or hopeful(done, accepted)):
@@ -556,6 +563,31 @@ def publishable(
         if progress is not None:
             progress(done, len(order))
     return accepted
+
+
+def begun(
+    relations: Relations, order: Ints, primary: Bools, single: Bools, inside: Columns, own_kin: Ints32
+) -> EliminationArrays:
+    """Give the state before the first candidate: the relations are pivots, in rows as late in the order as can be."""
+    work = _new_work(relations, primary, single, inside, own_kin, 2 if single.any() else 1)
+    place = np.full(len(primary), len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return _related(work, relations, place)
+
+
+def _copied(work: EliminationArrays) -> EliminationArrays:
+    """Give a state that can be changed without changing this one."""
+    lines = _lines(*work.lines.shape)
+    lines[:] = work.lines
+    copies = {name: array.copy() for name, array in work._asdict().items() if name not in _KEPT}
+    return work._replace(**copies, **_views(lines))
+
+
+_KEPT = {"lines", "u", "du", "pivot_of", "row_head", "settled_start", "settled_stop", "settled", "settled_value"} | {
+    "target", "primary", "single", "inside_start", "inside", "own_kin", "relation_start", "relation_rows", "ties_start",
+    "ties",
+}  # fmt: skip
+"""Arrays that are parts of the lines, or never change."""
 
 
 def _random(shape: tuple[int, int]) -> Ints:
@@ -577,8 +609,7 @@ def _new_work(
     ties_start = np.r_[0, np.cumsum(np.bincount(relations.rows, minlength=n))]
     lines = _lines(n, 4 * vectors)
     lines[:, :vectors] = _random((n, vectors))
-    small = lines.view(np.int32)[:, 4 * vectors :]
-    small[:, 2:4] = -1
+    lines.view(np.int32)[:, 4 * vectors + 2 : 4 * vectors + 4] = -1
     compared = int((primary | single).sum()) if vectors > 1 else 0
     slots = 1 << max(int(8 * compared).bit_length(), 4)
     return EliminationArrays(
@@ -588,18 +619,13 @@ def _new_work(
         inside_start=inside[0],
         inside=inside[1],
         own_kin=own_kin,
-        u=lines[:, :vectors],
-        pivot_of=small[:, 2],
+        **_views(lines),
         pivot_row=np.zeros(n, np.int32),
         pivot_start=np.zeros(n + 1, np.int64),
         entry_row=np.zeros(room, np.int32),
         entry_value=np.zeros(room, np.int64),
-        entry_pivot=np.zeros(room, np.int32),
-        entry_next=np.full(room, -1, np.int64),
-        row_head=small[:, 3],
+        entry_link=np.full((room, 2), -1, np.int32),
         row_entries=np.zeros(n, np.int32),
-        settled_start=small[:, 0],
-        settled_stop=small[:, 1],
         settled=np.zeros(0, np.int32),
         settled_value=np.zeros(0, np.int64),
         relation_start=relations.start,
@@ -614,7 +640,6 @@ def _new_work(
         listed=np.zeros(n, np.int32),
         bits=np.zeros(n // _BITS + 1, np.int64),
         filled=np.zeros(n // _BITS**2 + 1, np.int64),
-        du=lines[:, vectors : 2 * vectors],
         moved=np.zeros(n, np.int32),
         in_moved=np.zeros(n, np.bool_),
         hit=np.zeros(n, np.int32),
@@ -629,6 +654,15 @@ def _new_work(
     )
 
 
+def _views(lines: Ints) -> dict[str, Any]:
+    """Give the arrays that stand together in lines."""
+    vectors = lines.shape[1] // 4
+    small = lines.view(np.int32)[:, 4 * vectors :]
+    names = ("settled_start", "settled_stop", "pivot_of", "row_head")
+    large = {"lines": lines, "u": lines[:, :vectors], "du": lines[:, vectors : 2 * vectors]}
+    return large | {name: small[:, k] for k, name in enumerate(names)}
+
+
 def _lines(n: int, width: int) -> Ints:
     """Give n lines of 4 or 8 numbers, each within a line of the processor's cache: what is needed of a row at once."""
     spare = np.zeros(width * n + 8, np.int64)
@@ -640,9 +674,9 @@ def _grown(work: EliminationArrays) -> EliminationArrays:
     """Give the state with twice the room for entries."""
     room = 2 * len(work.entry_row) + len(work.u)
     larger = {}
-    for name in ("entry_row", "entry_value", "entry_pivot", "entry_next"):
+    for name in ("entry_row", "entry_value", "entry_link"):
         old = getattr(work, name)
-        larger[name] = np.full(room, -1, old.dtype)
+        larger[name] = np.full((room, *old.shape[1:]), -1, old.dtype)
         larger[name][: len(old)] = old
     return work._replace(**larger)
 
@@ -663,12 +697,7 @@ def _related(work: EliminationArrays, relations: Relations, place: Ints) -> Elim
     by_row = np.argsort(work.entry_row[:used], kind="stable")
     work.settled_stop[:] = np.cumsum(work.row_entries)
     work.settled_start[1:] = work.settled_stop[:-1]
-    value = work.entry_value[:used][by_row]
-    kind = (value == 1) + 2 * (value == PRIME - 1).astype(np.int32)
-    work = work._replace(
-        settled=4 * work.pivot_row[work.entry_pivot[:used][by_row]] + kind,
-        settled_value=value,
-    )
+    work = work._replace(settled=work.entry_link[by_row, 0], settled_value=work.entry_value[by_row])
     _begin(work, work.u.shape[1])
     return work
 
@@ -860,10 +889,11 @@ def _add_pivot(w: EliminationArrays, row: int, scale: int, listed: int, linked: 
         if other == row or w.value[other] == 0:
             continue
         w.entry_row[used] = other
-        w.entry_value[used] = times(w.value[other], scale)
-        w.entry_pivot[used] = k
+        value = times(w.value[other], scale)
+        w.entry_value[used] = value
+        w.entry_link[used, 0] = 4 * row + (value == 1) + 2 * (value == PRIME - 1)
         if linked:
-            w.entry_next[used] = w.row_head[other]
+            w.entry_link[used, 1] = w.row_head[other]
             w.row_head[other] = used
         w.row_entries[other] += 1
         used += 1

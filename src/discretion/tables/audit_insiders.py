@@ -461,6 +461,8 @@ Side = tuple[int, int]
 """A place (of the suppressed cells) and a direction: 1 above, −1 below, 0 either."""
 
 
+Failure = tuple[int, int, Group]
+"""A cell, a direction, and who leaves it no room there."""
 Proof = tuple[int, int, Ints, Floats]
 """A cell, a direction, and a table in which it deviates so far as it must: inner cells and their deviations."""
 
@@ -490,19 +492,20 @@ def every_contributor(
 
 
 def without_room(
-    cells: Cells, coalition: int, wanted: Bools, clock: Clock, proofs: Sequence[Proof]
-) -> tuple[list[tuple[int, Group]], list[Proof]]:
-    """Give cells with a group that leaves one of their sides no room, and the tables that prove the other sides.
+    cells: Cells, coalition: int, wanted: Bools, clock: Clock, proofs: Sequence[Proof], *, near: bool = False
+) -> tuple[list[Failure], list[Proof]]:
+    """Give the sides of cells to which a group leaves no room, and the tables that prove the other sides.
 
-    Bounds are not computed. A side that has room keeps it whatever is suppressed besides, so that after a change only
-    cells that had none need to be asked for again.
+    With `near` room is looked for around each cell only, where a group knows something. Bounds are not computed. A side
+    that has room keeps it whatever is suppressed besides, so that after a change only those that had none need to be
+    asked for again.
     """
     shown = np.flatnonzero(cells.suppressed)
     value, sure = cells.value[shown], np.zeros(len(shown), np.bool_)
     bounds = Bounds(value, value, sure, sure, np.full(len(shown), "protected", "<U15"), np.zeros(len(shown)))
     nothing = Audit(cells=cells, cell=shown, bounds=bounds, sums=None, attacker="an outsider", programs=0)
     panel = _Panel(nothing, coalition, wanted, Prior.of(cells), clock)
-    panel.judging = False
+    panel.judging, panel.near = False, near
     panel.take(proofs)
     panel.run()
     return panel.failing, panel.proofs()
@@ -519,7 +522,9 @@ class _Panel:
         self.cells, self.secrets, self.prior, self.clock, self.attacker = cells, secrets, prior, clock, attacker
         self.judging = True
         """whether bounds are computed of cells that fail"""
-        self.failing: list[tuple[int, Group]] = []
+        self.near = False
+        """whether room against respondents is looked for around cells only"""
+        self.failing: list[Failure] = []
         self._used: dict[Side, list[Witness]] = {}
         """the tables that proved a side, where one table was not enough for everybody all of them"""
         self.shown, self.rows = shown, whole.members[shown].tocsr()
@@ -689,7 +694,7 @@ class _Panel:
             if found is None and self.judging:
                 found = self._judged(place, side, batch[0])
             elif found is None:
-                self.failing.append((int(self.shown[place]), batch[0]))
+                self.failing.append((int(self.shown[place]), side, batch[0]))
             if found is None:
                 return False
             self._used.setdefault((place, side), []).append(found)
@@ -753,7 +758,8 @@ class _Panel:
         directions = (side,) if side else (1, -1)
         known = self.secrets.of_groups(groups)
         for direction in directions:
-            found = self.witnesses.find(self._row(place), direction * need, *known, grow=len(groups) == 1)
+            grow = len(groups) == 1 and not (self.near and groups[0])
+            found = self.witnesses.find(self._row(place), direction * need, *known, grow=grow)
             if found is not None and self._shows(found, place, direction * need):
                 self._share(found)
                 return found

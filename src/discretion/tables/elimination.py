@@ -11,7 +11,7 @@ import numpy as np
 from discretion.context import Context
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
-from discretion.kernels.elimination import Relations, publishable
+from discretion.kernels.elimination import EliminationArrays, Relations, begun, publishable
 from discretion.tables.levels import costs, empty, first_equal
 
 if TYPE_CHECKING:
@@ -190,22 +190,26 @@ class _Problem:
         )
 
     def run(
-        self, order: Ints, ctx: Context, hopeful: Callable[[int, Bools], bool] | None = None, label: str = "elimination"
+        self,
+        order: Ints,
+        ctx: Context,
+        hopeful: Callable[[int, Bools], bool] | None = None,
+        label: str = "elimination",
+        start: EliminationArrays | None = None,
     ) -> Bools:
         """Tell which cells of `self.order` may be published when candidates are taken in another order."""
         found = publishable(
-            self.relations,
-            order,
-            self.primary,
-            self.single,
-            self.inside,
-            self.own_kin,
+            *self._given(order),
             lambda done, total: ctx.progress(done, total, label),
             hopeful,
+            start,
         )
         allowed = np.zeros(len(self.first), np.bool_)
         allowed[order[found]] = True
         return allowed[self.order]
+
+    def _given(self, order: Ints) -> tuple[Relations, Ints, Bools, Bools, tuple[Ints, Ints32], Ints32]:
+        return self.relations, order, self.primary, self.single, self.inside, self.own_kin
 
     def improved(self, best: Bools, ctx: Context) -> Bools:
         """Put an expensive suppressed cell first, and keep the order if less is lost; several times.
@@ -216,6 +220,9 @@ class _Problem:
         order, lost = self.order, self._lost(self.order, best)
         waiting = self.order[self.head :][~best[self.head :]]
         waiting = waiting[np.argsort(-self.cost[waiting], kind="stable")].tolist()
+        if tries == 0 or not waiting:
+            return best
+        start = begun(*self._given(order))
         while tries > 0 and waiting:
             cell = waiting.pop(0)
             if best[self.order == cell][0]:
@@ -229,10 +236,11 @@ class _Problem:
                 behind = costs[:done][~accepted[:done]].sum() - (lost[done - 1] if done else 0.0)
                 return bool(behind <= LAG * lost[-1] * (1 - done / len(costs)))
 
-            found = self.run(trial, ctx, hopeful, "elimination in another order")
+            alike = start if start.pivot_of[cell] < 0 else begun(*self._given(trial))
+            found = self.run(trial, ctx, hopeful, "elimination in another order", alike)
             new = self._lost(trial, found)
             if new[-1] < lost[-1]:
-                best, order, lost = found, trial, new
+                best, order, lost, start = found, trial, new, alike
         return best
 
     def _lost(self, order: Ints, published: Bools) -> Floats:

@@ -16,7 +16,7 @@ from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.tables.attacker import Attacker
 from discretion.tables.attacker_system import Matrix, Prior, spread, without_repeats
 from discretion.tables.audit import EXACT, SLACK, Clock, Targets, certify, push_many, targets_of
-from discretion.tables.audit_insiders import Group, Knowledge, Proof, Secrets, without_room
+from discretion.tables.audit_insiders import Failure, Group, Knowledge, Proof, Secrets, without_room
 from discretion.tables.linear_program import LinearProgram
 
 if TYPE_CHECKING:
@@ -890,6 +890,12 @@ class _Repair:
         self.cost = costs(cells, cost)
         self.frame = frame_of(cells, Prior.of(cells))
         self.knowledge = Knowledge.of(cells, coalition)
+        self.inner = np.full(len(cells), -1, np.int64)
+        """(cells,) the inner cell that each is, where all inner cells are cells"""
+        if (cells.inner_cell >= 0).all():
+            self.inner[cells.inner_cell] = np.arange(len(cells.inner_cell))
+        self.made: list[Proof] = []
+        """tables that made room, to be checked as proofs"""
         assert self.frame.bounds is not None  # the prior is plain
         every = spread(cells, np.ones(len(cells.inner_codes), np.bool_))
         self.secrets = Secrets(cells, self.knowledge, every, -self.frame.bounds[0], coalition)
@@ -909,52 +915,62 @@ class _Repair:
         """Look for cells without room, and make some, in turn."""
         wanted, proofs = self.cells.primary & (np.arange(len(self.cells)) >= settled), list[Proof]()
         most = np.maximum(self.cells.upper_required, self.cells.lower_required)
-        tried: set[tuple[int, Group]] = set()
+        tried: set[Failure] = set()
+        near = True
         for turn in range(TURNS):
             if not wanted.any():
                 break
             done = self.cells.with_status(secondary=self.hidden & ~self.cells.primary)
             clock = Clock(None, self.ctx.within("audit"), "room against respondents")
-            failing, found = without_room(done, self.coalition, wanted, clock, proofs)
+            failing, found = without_room(done, self.coalition, wanted, clock, proofs, near=near)
             proofs += found
             wanted = np.zeros(len(self.cells), np.bool_)
-            failing = sorted((pair for pair in failing if pair not in tried), key=lambda pair: -most[pair[0]])
+            again = tried.intersection(failing) if near else set()
+            wanted[[cell for cell, *_ in again]] = True
+            near = near and not again
+            failing = sorted((side for side in failing if side not in tried), key=lambda side: -most[side[0]])
             tried.update(failing)
-            for number, (cell, group) in enumerate(failing):
+            for number, (cell, side, group) in enumerate(failing):
                 self.ctx.progress(number, len(failing), f"room against respondents, turn {turn + 1}")
-                wanted[cell] |= self._make_room(cell, group)
+                wanted[cell] |= self._make_room(cell, side, group)
+            proofs += self.made
+            self.made = []
         return self.hidden & ~self.cells.primary, proofs
 
-    def _make_room(self, cell: int, group: Group) -> bool:
-        """Suppress what a cell needs against a group (none: an outsider); tell whether there was a way."""
+    def _make_room(self, cell: int, side: int, group: Group) -> bool:
+        """Suppress what a side of a cell needs against a group (none: an outsider); tell whether there was a way."""
         known, partly, low = self.secrets.of_group(group)
         if self.model is not None:
             self.model.hold(known, partly, low)
         if self.rooms is not None:
             self.rooms.hold(self.cells.inner_cell[known], self.cells.inner_cell[partly], low)
-        ways = [self._suppressed(cell, sides) for sides in self._wanted(cell, group)]
-        return all(ways)
+        return self._suppressed(cell, self._ways(cell, side, group))
 
-    def _wanted(self, cell: int, group: Group) -> Iterator[list[tuple[float, bool]]]:
-        """Give what a cell needs: each an amount and a direction, or two of which one is enough."""
+    def _ways(self, cell: int, side: int, group: Group) -> list[tuple[float, bool]]:
+        """Give what a side of a cell needs: an amount and a direction, or two of which one is enough."""
         cells = self.cells
         value, more = float(cells.value[cell]), 1 + MARGIN
-        above, below = float(cells.upper_required[cell]), float(cells.lower_required[cell])
-        rest = max(value - self.secrets.amount(group, cell), 0.0) if group else max(value, 0.0)
-        below = min(below * more, rest) if self.frame.down[self.frame.column[cell]] < np.inf else below * more
-        yield from ([(need, up)] for need, up in ((above * more, True), (below, False)) if need > 0)
-        if above <= 0 and below <= 0:
-            whole = bool((cells.inner_value == np.round(cells.inner_value)).all())
-            least = 1.0 if whole else 1e3 * EXACT * max(abs(value), 1.0)
-            yield [(least, True), (least, False)]
+        if side > 0:
+            return [(float(cells.upper_required[cell]) * more, True)]
+        if side < 0:
+            below = float(cells.lower_required[cell]) * more
+            if self.frame.down[self.frame.column[cell]] < np.inf:
+                below = min(below, max(value - (self.secrets.amount(group, cell) if group else 0.0), 0.0))
+            return [(below, False)]
+        whole = bool((cells.inner_value == np.round(cells.inner_value)).all())
+        least = 1.0 if whole else 1e3 * EXACT * max(abs(value), 1.0)
+        return [(least, True), (least, False)]
 
     def _suppressed(self, cell: int, ways: list[tuple[float, bool]]) -> bool:
         """Suppress what the cheapest table of the first way that exists takes."""
         for amount, above in ways:
-            new = self._differing(cell, amount, above)
-            if new is None:
+            found = self._differing(cell, amount, above)
+            if found is None:
                 continue
-            new = new[~self.hidden[new]]
+            used, z = found
+            if (inner := self.inner[used] >= 0).any():
+                self.made.append((cell, 1 if above else -1, self.inner[used[inner]], z[inner]))
+            new = used[~self.hidden[used]]
             self.hidden[new] = True
             columns = np.unique(self.frame.column[new])
             if self.model is not None:
@@ -964,11 +980,13 @@ class _Repair:
             return True
         return False
 
-    def _differing(self, cell: int, amount: float, above: bool) -> Ints | None:
+    def _differing(self, cell: int, amount: float, above: bool) -> tuple[Ints, Floats] | None:
         """Give the cells that differ in the cheapest table where one does by an amount; in large tables, around it."""
         if self.rooms is not None:
-            near = self.rooms.room(cell, amount, above=above)
-            return None if near is None else near[0]
+            return self.rooms.room(cell, amount, above=above)
         assert self.model is not None
         found = self.model.room(int(self.frame.column[cell]), amount, above=above)
-        return None if found is None else self.frame.cells_of(found[0])[0]
+        if found is None:
+            return None
+        used, place = self.frame.cells_of(found[0])
+        return used, found[1][place]

@@ -56,7 +56,9 @@ _ROLES: Mapping[Role, str] = {
     """,
     "household": """
         household householdid hh hhid hid hhnr hogar llar familia famiglia nucleo agregado haushalt haushaltid menage
-        foyer famid familyid dwelling dwellingid vivienda clusterid
+        foyer famid familyid dwelling dwellingid vivienda clusterid familiennummer familiennr familienid familynumber
+        familyno famnr haushaltsnummer haushaltsnr haushaltsid householdnumber householdno hhnummer hhnumber hhno
+        numerofamilia idfamilia numerohogar idhogar numeromenage idmenage wohnungsnummer wohnungsnr
     """,
     "stratum": "stratum strata strate estrato estrat strato schicht psu stratumid",
     "geography": "region regio regione regiao geo geography geografia nuts nuts1 nuts2 nuts3 lau",

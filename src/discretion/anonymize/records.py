@@ -372,7 +372,11 @@ class RollUp:
 
     def count_values(self, hub: NodeClasses, numbers: NDArray[np.int32], wanted: Ints) -> NDArray[np.int32] | None:
         """Count the sensitive values of the wanted classes that `from_hub` gave last; None: hubs have no counts."""
-        return None if hub.table is None else add_rows(hub.table, numbers, wanted, self._room)
+        if hub.table is None:
+            return None
+        result = self._room.table[: len(wanted)]
+        add_rows(hub.table, numbers, wanted, result)
+        return result
 
     def _source(self, steps: Steps) -> tuple[NodeClasses, Steps]:
         origin: Steps = (0,) * len(steps)
@@ -412,7 +416,10 @@ class RollUp:
             self._hubs.move_to_end(hub)
             return self._hubs[hub]
         made, numbers = self._merged(source, origin, hub, self._room)
-        table = None if source.table is None else add_rows(source.table, numbers, made.counts)
+        table: NDArray[np.int32] | None = None
+        if source.table is not None:
+            table = np.empty((len(made), source.table.shape[1]), np.int32)
+            add_rows(source.table, numbers, np.ones_like(made.counts), table)
         made = self._hubs[hub] = NodeClasses(made.keys.copy(), made.counts.copy(), table)
         self._kept += self._words(made)
         while self._kept > _KEPT and len(self._hubs) > 1:

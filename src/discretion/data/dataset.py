@@ -342,10 +342,10 @@ class Dataset:
             self._cache[key] = make()
         return self._cache[key]  # type: ignore[no-any-return]
 
-    def forget(self) -> None:
+    def forget(self, kinds: tuple[str, ...] = _MADE_AGAIN) -> None:
         """Let go of columns as arrays and codes, where the data is large: together they are larger than the data."""
         if len(self) >= _LARGE:
-            for key in [key for key in self._cache if isinstance(key, tuple) and str(key[0]).startswith(_MADE_AGAIN)]:
+            for key in [key for key in self._cache if isinstance(key, tuple) and str(key[0]).startswith(kinds)]:
                 del self._cache[key]
 
     def number(self, column: str) -> NDArray[np.float64]:

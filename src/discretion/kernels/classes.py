@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from discretion.kernels.arrays import Bools, Codes, Floats, Index, Ints, Ints32, Keys, as_vector
 from discretion.kernels.hashing import count_by_hash, dense_ids_by_address, dense_ids_by_hash
-from discretion.kernels.jit import helper, kernel, lean_kernel
+from discretion.kernels.jit import inline_helper, kernel, lean_kernel, uncounted_kernel
 
 # Class sizes when a missing value may be anything.
 #
@@ -283,7 +283,7 @@ def judge_classes(
     return _judge(*everything)
 
 
-@kernel
+@uncounted_kernel
 def _judge(
     kind: int,
     groups: Ints,
@@ -336,16 +336,16 @@ def _judge(
     return lost, failed
 
 
-@helper
+@inline_helper
 def _read(found: ClassValues, row: Index, work: ClassWork) -> int:
     """Copy the values that occur in a class, in their order."""
     different = 0
     if found.starts.size == 0:
         for value in range(work.values.size):
-            if found.table[row, found.first + value] > 0:
-                work.values[different] = value
-                work.counts[different] = found.table[row, found.first + value]
-                different += 1
+            count = found.table[row, found.first + value]
+            work.values[different] = value
+            work.counts[different] = count
+            different += 1 if count > 0 else 0
     else:
         for place in range(found.starts[row], found.starts[row + 1]):
             work.values[different] = found.values[place]
@@ -354,7 +354,7 @@ def _read(found: ClassValues, row: Index, work: ClassWork) -> int:
     return different
 
 
-@helper
+@inline_helper
 def _most(test: ClassTest, work: ClassWork, different: int, size: int, k: int) -> int:
     """Give −1 where a class stands, else the most records that can be kept of it, or anything below k."""
     if test.kind == TRANSPORT:
@@ -370,71 +370,84 @@ def _most(test: ClassTest, work: ClassWork, different: int, size: int, k: int) -
     return _STANDS if different >= test.need else 0
 
 
-@helper
+@inline_helper
 def _by_transport(test: ClassTest, work: ClassWork, different: int, size: int, k: int) -> int:
     """All labels of the levels below the top: what is above its share must be moved."""
     levels = test.groups.shape[0]
-    moved = 0
-    for j in range(different):
-        value = work.values[j]
-        moved += max(work.counts[j] * test.records - test.totals[value] * size, 0)
-        work.amounts[j] = work.counts[j]
-        work.caps[j] = test.shares[value]
-    items = different
-    for level in range(1, levels):
-        first = items
-        for j in range(different):
-            item = test.groups[level, work.values[j]]
-            if work.held[item] == 0:
-                work.items[items] = item
-                items += 1
-            work.held[item] += work.counts[j]
-        for i in range(first, items):
-            item = work.items[i]
-            moved += max(work.held[item] * test.records - test.totals[item] * size, 0)
-            work.amounts[i] = work.held[item]
-            work.caps[i] = test.shares[item]
-            work.held[item] = 0
+    moved, fixed, slope, below = 0, 0.0, 0.0, 0
+    for level in range(levels):
+        labels = different
+        if level > 0:
+            labels = 0
+            for j in range(different):
+                item = test.groups[level, work.values[j]]
+                work.items[labels] = item
+                labels += 1 if work.held[item] == 0 else 0
+                work.held[item] += work.counts[j]
+        for i in range(labels):
+            item, amount = work.values[i], work.counts[i]
+            if level > 0:
+                item = work.items[i]
+                amount = work.held[item]
+                work.held[item] = 0
+            over = amount * test.records - test.totals[item] * size
+            moved += max(over, 0)
+            work.amounts[below] = amount
+            work.caps[below] = test.shares[item]
+            below += 1 if over < 0 else 0
+            fixed += amount if over < 0 else 0
+            slope += 0.0 if over < 0 else test.shares[item]
     if moved / (size * float(test.records) * levels) <= test.bound:
         return _STANDS
-    return _largest(work, items, test.part, float(size), k)
+    return _largest(work, below, fixed, slope, test.part, float(size), k)
 
 
-@helper
+@inline_helper
 def _by_shares(test: ClassTest, work: ClassWork, different: int, size: int, k: int) -> int:
     """No value above or below a multiple of its share; `need` values must occur."""
     stands = different >= test.need
     start = float(size) if stands else 0.0
+    fixed, slope, below = 0.0, 0.0, 0
     for j in range(different):
         value = work.values[j]
         cap = test.high[value] * test.shares[value]
-        work.amounts[j] = work.counts[j]
-        work.caps[j] = cap
+        full = work.counts[j] < cap * size
+        work.amounts[below] = work.counts[j]
+        work.caps[below] = cap
+        below += 1 if full else 0
+        fixed += work.counts[j] if full else 0
+        slope += 0.0 if full else cap
         if abs(work.counts[j] - cap * size) <= work.counts[j] * _NEAR or test.low[value] > 0.0:
             ratio = work.counts[j] / size / test.shares[value]
             stands = stands and ratio <= test.high[value] and ratio >= test.low[value]
         else:
-            stands = stands and work.counts[j] < cap * size
+            stands = stands and full
         if test.need > 0:
             start = min(start, work.counts[j] / (test.low[value] * test.shares[value]) * (1 + 1e-9))
-    return _STANDS if stands else _largest(work, different, test.part, start, k)
+    return _STANDS if stands else _largest(work, below, fixed, slope, test.part, start, k)
 
 
-@helper
-def _largest(work: ClassWork, items: int, part: float, start: float, k: int) -> int:
+@inline_helper
+def _largest(work: ClassWork, items: int, fixed: float, slope: float, part: float, most: float, k: int) -> int:
     """Give the largest K up to a start with Σ min(amount, cap·K) ≥ part·K, by Newton from the right.
 
     Every step is an upper bound: where one is below k, nothing can be kept, and where one changes little, it does.
+    `fixed` and `slope` add up the amounts below their caps and the other caps. What reaches its cap does so for every
+    smaller K, so that only the `items` that did not are looked at again.
     """
-    most = start
     for _ in range(64):
         if most + _SLACK < k:
             return 0
-        fixed, slope = 0.0, 0.0
+        below = 0
         for i in range(items):
-            full = work.amounts[i] < work.caps[i] * most
-            fixed += work.amounts[i] if full else 0.0
-            slope += 0.0 if full else work.caps[i]
+            amount, cap = work.amounts[i], work.caps[i]
+            work.amounts[below] = amount
+            work.caps[below] = cap
+            full = amount < cap * most
+            below += 1 if full else 0
+            fixed -= 0.0 if full else amount
+            slope += 0.0 if full else cap
+        items = below
         if fixed + slope * most >= part * most * (1 - 1e-12):
             break
         if fixed <= 0.0 or slope >= part:
@@ -446,7 +459,7 @@ def _largest(work: ClassWork, items: int, part: float, start: float, k: int) -> 
     return int(most + _SLACK)
 
 
-@helper
+@inline_helper
 def _by_order(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
     """Both sides of every cut between neighboring values, from one value that occurs to the next at once."""
     cuts = test.totals.size - 1
@@ -472,7 +485,7 @@ def _by_order(test: ClassTest, work: ClassWork, different: int, size: int) -> in
     return int(most + _SLACK)
 
 
-@helper
+@inline_helper
 def _cut_sums(test: ClassTest, work: ClassWork, different: int, size: int, most: float) -> tuple[float, float]:
     """Give the fixed part and the slope of Σ min(records below, c·K) + min(records above, (1 − c)·K) over the cuts."""
     cuts = test.totals.size - 1
@@ -489,7 +502,7 @@ def _cut_sums(test: ClassTest, work: ClassWork, different: int, size: int, most:
     return fixed, slope
 
 
-@helper
+@inline_helper
 def _area(test: ClassTest, begin: int, end: int) -> int:
     """Add up the cumulated totals of the cuts from begin to before end."""
     total = 0
@@ -500,7 +513,7 @@ def _area(test: ClassTest, begin: int, end: int) -> int:
     return total
 
 
-@helper
+@inline_helper
 def _gap(work: ClassWork, different: int, cuts: int, j: int) -> tuple[int, int]:
     """Give the cuts from a value that occurs (−1: from the first of all) up to before the next that occurs."""
     low, high = 0, cuts
@@ -511,7 +524,7 @@ def _gap(work: ClassWork, different: int, cuts: int, j: int) -> tuple[int, int]:
     return low, high
 
 
-@helper
+@inline_helper
 def _first_above(totals: Ints, wanted: float, factor: float, low: int, high: int) -> int:
     """Find the first cut from low to high whose cumulated total times a factor is above what is wanted."""
     while low < high:
@@ -523,7 +536,7 @@ def _first_above(totals: Ints, wanted: float, factor: float, low: int, high: int
     return low
 
 
-@helper
+@inline_helper
 def _by_entropy(test: ClassTest, work: ClassWork, different: int) -> int:
     """The most mixed subset of a given size has every value cut off at one height."""
     top = 0.0
@@ -544,7 +557,7 @@ def _by_entropy(test: ClassTest, work: ClassWork, different: int) -> int:
     return int(_entropy_below(work, different, high)[1] + _SLACK)
 
 
-@helper
+@inline_helper
 def _entropy_below(work: ClassWork, different: int, height: float) -> tuple[float, float]:
     """Give the entropy of amounts that are cut off at a height, and their sum."""
     total, weighed = 0.0, 0.0
@@ -555,7 +568,7 @@ def _entropy_below(work: ClassWork, different: int, height: float) -> tuple[floa
     return math.log(total) - weighed / total, total
 
 
-@helper
+@inline_helper
 def _by_tail(test: ClassTest, work: ClassWork, different: int, size: int) -> int:
     """The most frequent value stays below `bound` times what is left without the need − 1 most frequent ones."""
     ranks = min(max(test.need - 1, 1), different)

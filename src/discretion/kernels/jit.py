@@ -312,6 +312,10 @@ class _Kernel:
         return self.dispatcher(*arguments)
 
 
+class _UncountedKernel(_Kernel):
+    lean = True
+
+
 class _LeanKernel(_Kernel):
     """A kernel whose machine code is loaded without numba."""
 
@@ -377,6 +381,12 @@ class _LeanHelper(_Helper):
     lean = True
 
 
+class _InlineHelper(_LeanHelper):
+    @functools.cached_property
+    def inside(self) -> Any:
+        return _njit(self.function, self.lean, no_cpython_wrapper=True, forceinline=True)
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function to machine code when it is first called, once per machine.
 
@@ -384,6 +394,14 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     process. The lock on Python threads is released while the kernel runs.
     """
     return cast(Callable[P, R], _Kernel(function))
+
+
+def uncounted_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a kernel as lean as `lean_kernel` does, but call it through numba.
+
+    Numba is quicker where many arrays are handed over, which counts where a kernel is called thousands of times.
+    """
+    return cast(Callable[P, R], _UncountedKernel(function))
 
 
 def lean_kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -403,6 +421,11 @@ def helper(function: Callable[P, R]) -> Callable[P, R]:
 def lean_helper(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that lean kernels call: it makes no arrays either."""
     return cast(Callable[P, R], _LeanHelper(function))
+
+
+def inline_helper(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a lean helper into the place of each call: to hand over tuples of arrays takes longer than small work."""
+    return cast(Callable[P, R], _InlineHelper(function))
 
 
 def _njit(function: Callable[..., Any], lean: bool, **options: bool) -> Any:

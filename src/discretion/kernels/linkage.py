@@ -384,7 +384,10 @@ def build_tree(points: Floats, kinds: Ints, scale: Floats, queries: int | None =
     leaf = _LEAF if queries is None else max(_LEAF, min(len(distinct) // max(queries, 1), _MOST_IN_LEAF))
     depth = max(0, int(np.ceil(np.log2(max(len(distinct), 1) / leaf))))
     order, boxes = _build(distinct, kinds, scale, depth)
-    return Tree(distinct[order], merged.counts[order].astype(np.int64), merged.first_row[order], boxes)
+    for column in distinct.T:  # a copy already, and not all of it a second time
+        column[:] = column[order]
+    _mark(distinct, kinds, boxes, depth)
+    return Tree(distinct, merged.counts[order].astype(np.int64), merged.first_row[order], boxes)
 
 
 def nearest_mixed(
@@ -469,7 +472,6 @@ def _build(points: Floats, kinds: Ints, scale: Floats, depth: int) -> tuple[Ints
         left = 2 * here + 1
         boxes.start[left], boxes.stop[left] = boxes.start[here], middle
         boxes.start[left + 1], boxes.stop[left + 1] = middle, boxes.stop[here]
-    _mark(points[order], kinds, boxes, depth)
     return order, boxes
 
 

@@ -326,15 +326,9 @@ def _merge_words(
     return found
 
 
-def add_rows(table: Ints32, numbers: Ints32, wanted: Ints, room: Room | None = None) -> Ints32:
-    """Add up the rows of a table by their new numbers; rows for which 0 is wanted are 0, in a room anything."""
-    result = np.zeros((len(wanted), table.shape[1]), np.int32) if room is None else room.table[: len(wanted)]
-    _add_rows(table, numbers, wanted, result)
-    return result
-
-
 @kernel
-def _add_rows(table: Ints32, numbers: Ints32, wanted: Ints, result: Ints32) -> None:
+def add_rows(table: Ints32, numbers: Ints32, wanted: Ints, result: Ints32) -> None:
+    """Add up the rows of a table by their new numbers; rows for which 0 is wanted are left as they are."""
     for number in range(wanted.size):
         if wanted[number] > 0:
             result[number] = 0

@@ -115,6 +115,8 @@ def dependence(original: Dataset, released: Dataset) -> Score | None:
     from discretion.risk.attribute.column_dependence import ColumnDependence
 
     def look() -> Score | None:
+        for data in (original, released):
+            data.forget()
         try:
             hidden = released.having("identifier")
             left = released.drop(hidden) if hidden else released

@@ -178,15 +178,14 @@ def conclude(plan: Plan, study: Study) -> Release:
     left = study.current.having("identifier")
     published = study.current.drop(left) if left else study.current
     order = np.arange(len(published)) if plan.order == "keep" else secret_order(published, study.seed)
-    final = reordered(published, order)
     ctx = study.context()
     shown = shown_measures(plan, study.original, published)
     measured, not_run = [], {}
     for number, item in enumerate(shown):
-        for data in (study.original, *(step.data for step in study.done), published, final):
+        for data in (study.original, *(step.data for step in study.done), published):
             data.forget()
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
-        seen = final if item.measure.reads_order else published
+        seen = reordered(published, order) if item.measure.reads_order else published  # seldom: no second copy is kept
         try:
             found = measure_shown(item, study.original, seen, ctx, plan.knows_method)
         except (PlanError, DataError) as error:
@@ -201,14 +200,14 @@ def conclude(plan: Plan, study: Study) -> Release:
     for number, requirement in enumerate(plan.requirements):
         study.progress(number, len(plan.requirements), f"checking: {requirement.part.kind}")
         ordered = isinstance(requirement.part, Measure) and requirement.part.reads_order
-        seen = final if ordered else published
+        seen = reordered(published, order) if ordered else published
         finding = judge(requirement, study.original, seen, ctx, knows_method=plan.knows_method)
         if isinstance(finding.result, Score) and not ordered and not published.has_new_rows:
             finding = replace(finding, result=in_order_of(finding.result, order))
         findings.append(finding)
     tried = {item.measure.kind for item in measured}
     lacking = {kind: reason for kind, reason in not_run.items() if kind not in tried}
-    return Release(plan, study, final, tuple(measured), tuple(findings), lacking)
+    return Release(plan, study, reordered(published, order), tuple(measured), tuple(findings), lacking)
 
 
 def shown_measures(plan: Plan, original: Dataset, released: Dataset) -> tuple[Shown, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -366,13 +366,18 @@ class ColumnDependence(RiskShare, kind="column-dependence"):
         )
         original.require(columns)
         protected = [name for name in columns if self.columns or _is_protected(original, released, name)]
-        places = {name: _places(released, name) for name in released.columns if _is_plain(released, name)}
-        truth = {name: _truth(original, name, self.sd_share) for name in protected}
-        told_apart = [*places.values(), *(values for values, _ in truth.values())]
-        rows, known = _drawn(told_apart, len(released), self.known_share, ctx)
+        sources = [name for name in released.columns if _is_plain(released, name)]
+
+        def each() -> Iterator[Floats]:
+            """Give the columns one by one: together they are larger than the data."""
+            yield from (_places(released, name) for name in sources)
+            yield from (_truth(original, name, self.sd_share)[0] for name in protected)
+
+        rows, known = _drawn(each(), len(sources) + len(protected), len(released), self.known_share, ctx)
+        places = {name: _places(released, name)[rows] for name in sources}
         before = {
-            name: _places(original, name)
-            for name in places
+            name: _places(original, name)[rows]
+            for name in sources
             if name in original.columns and name not in passed and _is_changed(original, released, name)
         }
         found: dict[str, tuple[OrderGuess, float]] = {}
@@ -380,18 +385,18 @@ class ColumnDependence(RiskShare, kind="column-dependence"):
         derived: list[list[str]] = []
         for number, name in enumerate(protected):
             ctx.progress(number, len(protected), f"{self.kind}: {name}")
-            values, tolerance = truth[name]
+            values, tolerance = _truth(original, name, self.sd_share)
             secret = Secret(values[rows], tolerance, known)
             guesses = {
                 source: guess
                 for source, place in places.items()
-                if (guess := guess_from(secret, place[rows], source)) is not None
+                if (guess := guess_from(secret, place, source)) is not None
             }
             own = guesses.pop(name, None)
             derived += [
                 [source, name]
                 for source, place in before.items()
-                if source != name and _is_function(guess_from(secret, place[rows], source))
+                if source != name and _is_function(guess_from(secret, place, source))
             ]
             if not guesses:
                 continue
@@ -549,10 +554,12 @@ def _is_changed(original: Dataset, released: Dataset, name: str) -> bool:
     return _is_plain(original, name) and _is_protected(original, released, name)
 
 
-def _drawn(columns: list[Floats], n: int, share: float, ctx: Context) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _drawn(
+    columns: Iterator[Floats], number: int, n: int, share: float, ctx: Context
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Draw the people who are looked at, and tell which of them are known; the order of the rows has no say."""
     count = min(max(round(share * n), _KNOWN_AT_LEAST), n // 2, _MOST_ROWS)
-    mixed = sum((np.nan_to_num(x) * w for x, w in zip(columns, ctx.rng.random(len(columns)), strict=True)), np.zeros(n))
+    mixed = sum((np.nan_to_num(x) * w for x, w in zip(columns, ctx.rng.random(number), strict=True)), np.zeros(n))
     rows = np.argsort(mixed, kind="stable")[ctx.rng.permutation(n)[: count + _MOST_ROWS]].astype(np.int64)
     known = np.zeros(len(rows), dtype=np.bool_)
     known[:count] = True

@@ -102,7 +102,10 @@ def make_space(
     if chosen in ("mahalanobis", "robust-mahalanobis"):
         return replace(_whitened(view, compared, chosen, ctx), incomparable=incomparable)
     scale = np.array([_scale(column, chosen, standardize, view.worst_case) for column in compared])
-    return replace(_assemble(compared, scale, chosen, gaps), incomparable=incomparable)
+    space = _assemble(compared, scale, chosen, gaps)
+    for data in (view.original, view.known, view.released):  # a search needs the room
+        data.forget(("number", "codes", "compared with"))
+    return replace(space, incomparable=incomparable)
 
 
 def _compared(view: View, named: bool) -> tuple[list[ComparedColumn], tuple[str, ...]]:

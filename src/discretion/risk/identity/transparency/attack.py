@@ -934,13 +934,13 @@ def _with_noise(view: View, space: Space, history: History, intruder: Intruder, 
 
     A candidate y counts by f(y|x)/m(y), how much likelier it is for the record x than for anybody: with normal noise of
     variance s·σ² the distance of x from its best prediction μ + (y − μ)/(1 + s), in units of what stays unknown.
-    Laplace noise and factors count by f(y|x) alone, their logarithms where they are log-normal.
+    Laplace noise and factors count by f(y|x) alone, their logarithms where they are log-normal. The records of the
+    space are changed where they are.
     """
     from discretion.kernels.linkage import ABSOLUTE, NOMINAL, SQUARED
 
     space = _with_mixing_noise(view, space, history, used)
     kinds, scale, gap = space.terms.kinds.copy(), space.terms.scale.copy(), space.terms.gap.copy()
-    space = replace(space, known=space.known.copy(), published=space.published.copy())
     for j, name in enumerate(space.columns):
         step: Any = history.only_step(name)
         if step is None or step.kind not in NOISE or kinds[j] == NOMINAL or name in used:

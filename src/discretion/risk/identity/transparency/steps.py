@@ -108,14 +108,11 @@ def with_swaps(space: Space, steps: dict[int, Any], windows: dict[int, Window], 
     A value swapped by rank is hardly ever near its own: see `kernels.swap_law`. Inside a block all ranks are equally
     likely. Where groups were swapped apart all the candidates count alike. `whole`: the intruder has all the values, so
     that their ranks are those of the original; otherwise they are those of the release. A suppressed cell counts as
-    a value that tells nothing.
+    a value that tells nothing. The records and terms of the space are changed where they are.
     """
     from discretion.kernels.linkage import SQUARED, SWAPPED
 
-    terms = space.terms._replace(
-        **{name: getattr(space.terms, name).copy() for name in ("kinds", "scale", "gap", "low", "high")}
-    )
-    space = replace(space, known=space.known.copy(), published=space.published.copy(), terms=terms)
+    terms = space.terms
     laws: dict[int, _Law] = {}
     for j, step in steps.items():
         terms.kinds[j], terms.scale[:, j], terms.gap[j] = SQUARED, 0.0, 0.0

@@ -388,10 +388,6 @@ class Dataset:
         """Give the data as far as it is in memory, at least what columns there are and of what types: all of it."""
         return self
 
-    def at_hand_of(self, columns: Sequence[str]) -> Dataset:  # noqa: ARG002
-        """Give data in which batches of some columns can be looked at several times: itself."""
-        return self
-
     def texts(self, column: str, most: int) -> list[bytes] | None:
         """List the different texts of a column in order; None where there are `most` or more."""
         import polars as pl

@@ -137,6 +137,7 @@ class DuckdbRows:
         settings: dict[str, Any] = {"memory_limit": self.memory, "temp_directory": str(self.spill)}
         connection = duckdb.connect(config=settings)
         connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET enable_external_file_cache = false")  # it holds the files in memory up to the limit
         return connection
 
 

@@ -6,6 +6,7 @@ of a random sample, through which the same steps went with the same draws; the r
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,6 +60,9 @@ _ON_SAMPLE = (
 _SAY = "give the journal of the release (--journal FOLDER), or say that they are not the same people (--unrelated)"
 _IN_BLOCKS = "{} worked in {:,} blocks of similar records, not on all of them together{}."
 _REQUIRED = "measures that compare numbers, intervals or the nearest records"
+UNNAMED_RECORDS = 1 << 18
+"""Records up to which linkages that a plan does not name look at all of them: beyond, they would take longer than the
+release itself."""
 PART_ROWS = 1 << 22
 """Rows of a published part: as many are in memory while they are put in order."""
 
@@ -369,16 +373,18 @@ def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carri
     measured, not_run, on_sample = [], {}, []
     for number, item in enumerate(shown):
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
-        every = not item.measure.refuse_scan(scan, current)
+        named = number < len(plan.measures)
+        costly = not named and item.measure.scale == "sampled" and len(current) > UNNAMED_RECORDS
+        every = not costly and not item.measure.refuse_scan(scan, current)
         try:
             sides = (scan, current) if every else (study.original, released)
             found = measure_shown(item, *sides, ctx, plan.knows_method)
         except (PlanError, DataError) as error:
-            if number < len(plan.measures):
+            if named:
                 raise
             not_run[item.measure.kind] = str(error)
             continue
-        measured.append(replace(found, chosen=number < len(plan.measures)))
+        measured.append(replace(found, chosen=named))
         on_sample += [] if every else [item.measure.kind]
     findings = tuple(judge(one, scan, current, ctx, knows_method=plan.knows_method) for one in plan.requirements)
     for side in (scan, current):
@@ -457,7 +463,7 @@ class LargeRelease(Release):
             return rows.write(folder, self._order_file, self.order, self.study.progress)
         if self.order is None:
             for part in self.rows.parts:
-                shutil.copyfile(part, folder / part.name)
+                _linked(part, folder / part.name)
             np.save(self._order_file, self.rows.places)
         else:
             self._write_parts(folder, self.order)
@@ -497,6 +503,14 @@ class LargeRelease(Release):
         """Write for each published row its place in the original, as `write_data` left them."""
         shutil.move(self._order_file, path)
         path.chmod(0o600)
+
+
+def _linked(file: Path, target: Path) -> None:
+    """Give a private file a second name in the release, or copy it where that is on another disk."""
+    try:
+        os.link(file, target)
+    except OSError:
+        shutil.copyfile(file, target)
 
 
 def write_solution(

@@ -853,7 +853,7 @@ def _apply_missing_codes(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
             raise DataError(f"column {name!r} holds sets; missing codes are for single values")
         hit = _is_one_of(name, kind, column.missing_codes)
         recoded.append(pl.when(hit).then(None).otherwise(pl.col(name)).alias(name))
-    return frame.with_columns(recoded)
+    return frame.with_columns(recoded) if recoded else frame
 
 
 def _is_one_of(name: str, kind: pl.DataType, codes: Sequence[str | float]) -> pl.Expr:

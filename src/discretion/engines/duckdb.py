@@ -101,8 +101,10 @@ class DuckdbRows:
         """Give some columns in their order, 65,536 rows at a time."""
         import polars as pl
 
+        kinds = {name: self.kinds[name] for name in names}
         for batch in _rechunked(self._arrow(names)):
-            yield pl.DataFrame(pl.from_arrow(batch)).cast({name: self.kinds[name] for name in names})
+            frame = pl.DataFrame(pl.from_arrow(batch))
+            yield frame if dict(frame.schema) == kinds else frame.cast(pl.Schema(kinds))
 
     def _arrow(self, names: Sequence[str]) -> Iterator[pa.Table]:
         import pyarrow as pa

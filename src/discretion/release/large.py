@@ -273,7 +273,7 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
                     found = places < len(data)
                     found[found] = data.row_ids[places[found]] == positions[first:last][found]
                     chosen = places[found]
-                    kept.append(data.frame[chosen].with_columns(pl.Series(PLACE, data.row_ids[chosen])))
+                    kept.append(data.frame[chosen].hstack([pl.Series(PLACE, data.row_ids[chosen])]))
                     marked.append(
                         ({name: data.suppressed(name)[chosen] for name in data.suppressed_cells}, len(chosen))
                     )
@@ -321,7 +321,9 @@ class CarriedFiles:
 
             def add(data: Dataset) -> None:
                 nonlocal rows, writer
-                frame = data.frame.select(list(self.kinds))
+                frame = data.frame
+                if frame.columns != list(self.kinds):
+                    frame = frame.select(list(self.kinds))
                 for name, kind in frame.schema.items():
                     if kind != wider[name]:
                         ends = [pl.Series([], dtype=one).to_frame(name) for one in (wider[name], kind)]
@@ -333,7 +335,9 @@ class CarriedFiles:
                     self.parts.append(self.folder / f"data-{len(self.parts) + 1:05}.parquet")
                     writer = stack.enter_context(pq.ParquetWriter(self.parts[-1], schema, use_dictionary=repeating))
                     rows = 0
-                writer.write_table(frame.cast(pl.Schema(self.kinds)).to_arrow())
+                if dict(frame.schema) != self.kinds:
+                    frame = frame.cast(pl.Schema(self.kinds))
+                writer.write_table(frame.to_arrow())
                 places.write(data.row_ids.astype(np.int64).tobytes())
                 rows += len(frame)
 

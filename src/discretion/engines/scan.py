@@ -40,6 +40,7 @@ _HIDDEN = "discretion:suppressed:"
 """Before the name of a column: which of its cells were suppressed."""
 _KEPT_BYTES = 1 << 30
 """What whole columns may take in memory after they were used; one column is always kept."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _MERGE_AT = 2_000_000
 """Classes of single batches that are gathered before they are added up."""
 
@@ -47,10 +48,13 @@ _MERGE_AT = 2_000_000
 @contextmanager
 def spilling() -> Iterator[None]:
     """Say what to do where private files do not fit on the disk."""
+    from polars.exceptions import ComputeError
+
     try:
         yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except (OSError, ComputeError) as error:
+        told = any(f"(os error {number})" in str(error) for number in _FULL)  # polars tells it in its text only
+        if getattr(error, "errno", None) not in _FULL and not told:
             raise
         raise DataError("the disk is full: give a folder with more room as `spill`, or set TMPDIR") from None
 

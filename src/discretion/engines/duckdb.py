@@ -86,6 +86,11 @@ class DuckdbRows:
         return {name: kind for name, kind in first.items() if name in self._chosen}
 
     @property
+    def parquet(self) -> tuple[Path, ...]:
+        """Give the files in which the rows are read: text files as they were converted."""
+        return tuple(self._parquet)
+
+    @property
     def height(self) -> int:
         """The number of rows."""
         return sum(self._heights)

@@ -40,6 +40,8 @@ _HIDDEN = "discretion:suppressed:"
 """Before the name of a column: which of its cells were suppressed."""
 _KEPT_BYTES = 1 << 30
 """What whole columns may take in memory after they were used; one column is always kept."""
+_OPEN = 32
+"""Columns of a data set that wait in private files, each of which is open; those of one summary may be more."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _MERGE_AT = 2_000_000
 """Classes of single batches that are gathered before they are added up."""
@@ -372,6 +374,9 @@ class Scan(Dataset):
                     for name, spool in made.items():
                         spool.add(frame[name])
             self._spools.update(made)
+            others = [name for name in self._spools if name not in columns]
+            for name in others[: max(0, len(self._spools) - _OPEN)]:
+                del self._spools[name]
         return [self._spools[name] for name in columns]
 
     @property

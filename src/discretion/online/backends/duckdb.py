@@ -1,6 +1,6 @@
 """Files and frames in an embedded duckdb: read once, then locked.
 
-Tables are in memory; those of scanned rows (`dc.scan`) in a file in their private folder, larger than memory if need be.
+Tables are in memory; those of scanned rows (`dc.scan`) in a file in their private folder, so that they may be larger.
 Only declared, visible columns are read, each with its declared type, under names of our own (c0, c1, …). Afterwards the
 database has no access to files or network and its settings cannot change. Statements come from `sql_emit` alone.
 """

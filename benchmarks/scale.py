@@ -1,4 +1,4 @@
-"""Rows that stay in their files: ratios to what duckdb takes to count, and to copy the file in its order.
+"""Rows that stay in their files: ratios to what duckdb takes to count, to copy the file in its order, and to sort it.
 
 Run by itself for other sizes, each in a process of its own, with the peak of its memory:
     python -m benchmarks.scale 1e6 1e7 1e8
@@ -103,6 +103,10 @@ def _copy(files: str, target: Path) -> None:
     duckdb.sql(f"COPY (FROM read_parquet('{files}')) TO '{target}' (FORMAT parquet)")
 
 
+def _sort(files: str, target: Path, columns: str, by: str) -> None:
+    duckdb.sql(f"COPY (SELECT {columns} FROM read_parquet('{files}') ORDER BY {by}) TO '{target}' (FORMAT parquet)")
+
+
 def _publish(folder: Path, target: Path, order: str) -> None:
     chosen = plan(order)
     release = run_large(chosen, Scan(scan(folder).store, chosen.schema), seed=SEED)
@@ -115,19 +119,19 @@ def measured(folder: Path, rows: int) -> list[Line]:
     out.mkdir()
     duckdb.sql("SET enable_progress_bar = false")
     count, copy = _cpu(lambda: _count(files)), _cpu(lambda: _copy(files, out / "copy.parquet"))
+    sort = _cpu(lambda: _sort(files, out / "sorted.parquet", "*", "hash(income, wealth)"))
+    sort_one = _cpu(lambda: _sort(files, out / "column.parquet", "income", "income"))
     size = f"{rows:,} × 10"
+    keep = _cpu(lambda: _publish(folder, out / "a", "keep"))
+    permute = _cpu(lambda: _publish(folder, out / "b", "permute"))
+    swap = _cpu(lambda: dc.Study(scan(folder), seed=SEED).apply(dc.RankSwap(columns=["income"], percent=5)))
+    rank = _cpu(lambda: dc.Study(scan(folder), seed=SEED).apply(dc.IndividualRanking(columns=["income"], k=5)))
     lines = [
         Line(f"classes over six columns, {size}", "duckdb GROUP BY", _cpu(lambda: scan(folder).table(QUASI)), count, 4),
-        Line(
-            f"plan and release, order kept, {size}", "COPY", _cpu(lambda: _publish(folder, out / "a", "keep")), copy, 15
-        ),
-        Line(
-            f"the same in a random order, {size}",
-            "COPY",
-            _cpu(lambda: _publish(folder, out / "b", "permute")),
-            copy,
-            14,
-        ),
+        Line(f"plan and release, order kept, {size}", "COPY", keep, copy, 15),
+        Line(f"their random order on top, {size}", "duckdb's sort of the file", permute - keep, sort, 6),
+        Line(f"rank swap of {rows:,} values", "duckdb's sort of them", swap, sort_one, 5),
+        Line(f"individual ranking of {rows:,} values", "duckdb's sort of them", rank, sort_one, 5),
     ]
     search = _cpu(
         lambda: dc.anonymize(scan(folder), models=[dc.KAnonymity(k=5)], suppression_limit=0.02, columns=QUASI)

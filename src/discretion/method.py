@@ -37,8 +37,8 @@ def fingerprint(data: Dataset, column: str, key: bytes) -> bytes:
     """
     known: dict[bytes, bytes] = data.cached(("fingerprint", column), dict)
     if key not in known:
-        kind, look = _looking(data.at_hand_of([column]), column, key)
-        digests = data.at_hand_of([column]).each_batch([column], lambda piece: keyed_hash(key, look(piece)))
+        kind, look = _looking(data, column, key)
+        digests = data.each_batch([column], lambda piece: keyed_hash(key, look(piece)))
         known[key] = keyed_hash(key, column, kind, str(len(data)), *digests)
     return known[key]
 

@@ -108,11 +108,22 @@ def fail_to_write(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("what", ["pyarrow.parquet.ParquetWriter.write_table", "polars.DataFrame.write_parquet"])
-def test_a_full_disk_is_said(what: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def fail_in_polars(*_: object, **__: object) -> None:
+    raise pl.exceptions.ComputeError(f"underlying IO error: {os.strerror(errno.ENOSPC)} (os error {errno.ENOSPC})")
+
+
+@pytest.mark.parametrize(
+    ("what", "fail"),
+    [
+        ("pyarrow.parquet.ParquetWriter.write_table", fail_to_write),
+        ("polars.DataFrame.write_parquet", fail_in_polars),
+        ("polars.DataFrame.write_ipc_stream", fail_in_polars),
+    ],
+)
+def test_a_full_disk_is_said(what: str, fail: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = made(folder)
     scan = scan_data(plan)
-    monkeypatch.setattr(what, fail_to_write)
+    monkeypatch.setattr(what, fail)
     with pytest.raises(DataError, match="disk is full"):
         run_large(plan, scan, seed=2**100)
 

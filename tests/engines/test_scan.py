@@ -355,3 +355,12 @@ def test_classes_are_no_records_of_a_table() -> None:
         dc.tabulate(classes, ["a"])
     with pytest.raises(DataError, match="needs every record"):
         dc.tables.with_record_keys(classes, seed=1)
+
+
+def test_columns_of_wide_data_do_not_all_stay_open(monkeypatch: pytest.MonkeyPatch, scan: Scan) -> None:
+    monkeypatch.setattr("discretion.engines.scan._OPEN", 1)
+    ends = {name: scan.extremes(name) for name in ("age", "income", "hours")}
+    assert len(scan._spools) == 1
+    both = scan.each_batch(["age", "hours"], lambda piece: piece.number("age").size + piece.number("hours").size)
+    assert sum(both) == 2 * ROWS and len(scan._spools) == 2
+    assert ends["age"] == (0.0, 94.0)

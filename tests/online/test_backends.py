@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import discretion as dc
 from discretion.data.sql_filter import Condition, Everything, Not
+from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.online.backends import Backend, Bounded, ClampedFigure, Limits, QueryTimeout, Routed, open_backend
 from discretion.online.backends.duckdb import DuckdbBackend
@@ -59,16 +63,26 @@ def append_postgres(base: Any, rows: list[dict[str, Any]]) -> None:
         )
 
 
-@pytest.fixture(params=["duckdb", "postgresql"])
-def opened(request: pytest.FixtureRequest) -> Iterator[Open]:
+def scanned(rows: list[dict[str, Any]], folder: Path) -> Scan:
+    """Put records into two files, and scan these."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    made, half = frame(rows), len(rows) // 2
+    made[:half].write_parquet(place / "a.parquet")
+    made[half:].write_parquet(place / "b.parquet")
+    return dc.scan(place, spill=folder)
+
+
+@pytest.fixture(params=["duckdb", "scanned", "postgresql"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Open records as a table of each database."""
     backends: list[Backend] = []
 
     def make(spec: TableSpec, rows: list[dict[str, Any]]) -> Backend:
         for backend in backends:
             backend.close()
-        if request.param == "duckdb":
-            found: Backend = DuckdbBackend([spec], {"people": frame(rows)}, Limits(threads=1))
+        if request.param != "postgresql":
+            data = frame(rows) if request.param == "duckdb" else scanned(rows, tmp_path)
+            found: Backend = DuckdbBackend([spec], {"people": data}, Limits(threads=1))
         else:
             url = request.getfixturevalue("postgres_url")
             fill_postgres(url, rows)
@@ -482,3 +496,17 @@ def test_squares_of_large_codes_do_not_overflow_with_millions_of_records() -> No
     (figure,) = backend.bounded(Query("t", (Aggregate("variance", "x"),)))[()].figures
     assert (figure.total, figure.squares) == (number * top, number * top * top)
     backend.close()
+
+
+def test_scanned_rows_lie_in_a_private_file_as_long_as_they_are_served(tmp_path: Path) -> None:
+    rows = [samples_row | {"id": str(number)} for number, samples_row in enumerate([dict.fromkeys(SCHEMA)] * 3)]
+    data = scanned(rows, tmp_path)
+    spill = data.store.spill
+    backend = DuckdbBackend([samples.table(person="id", rows_per_person=1)], {"people": data})
+    del data
+    assert spill.stat().st_mode & 0o077 == 0 and list(spill.glob("service-*.duckdb"))
+    assert backend.people("people") == 3
+    backend.close()
+    del backend
+    gc.collect()
+    assert not spill.exists()

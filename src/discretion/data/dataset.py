@@ -388,10 +388,6 @@ class Dataset:
         """Give the data as far as it is in memory, at least what columns there are and of what types: all of it."""
         return self
 
-    def at_hand_of(self, columns: Sequence[str]) -> Dataset:  # noqa: ARG002
-        """Give data in which batches of some columns can be looked at several times: itself."""
-        return self
-
     def texts(self, column: str, most: int) -> list[bytes] | None:
         """List the different texts of a column in order; None where there are `most` or more."""
         import polars as pl
@@ -857,7 +853,7 @@ def _apply_missing_codes(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
             raise DataError(f"column {name!r} holds sets; missing codes are for single values")
         hit = _is_one_of(name, kind, column.missing_codes)
         recoded.append(pl.when(hit).then(None).otherwise(pl.col(name)).alias(name))
-    return frame.with_columns(recoded)
+    return frame.with_columns(recoded) if recoded else frame
 
 
 def _is_one_of(name: str, kind: pl.DataType, codes: Sequence[str | float]) -> pl.Expr:

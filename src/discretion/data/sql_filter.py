@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from discretion.errors import DataError, QueryRefused
 
@@ -49,8 +49,8 @@ def finite(frame: pl.DataFrame) -> pl.DataFrame:
 
     if _bounded.get():
         return frame.with_columns(cs.float().clip(-_BOUND, _BOUND))
-    ends = frame.select(cs.float().abs().max())
-    bad = [one.name for one in ends if one.item() is not None and one.item() > LARGEST]
+    floats = [one for one in frame if one.dtype.is_float() and one.null_count() < len(one)]
+    bad = [one.name for one in floats if max(-cast(float, one.min()), cast(float, one.max())) > LARGEST]
     if not bad:
         return frame
     infinite = frame.select(pl.col(bad).is_infinite().sum())

@@ -86,6 +86,11 @@ class DuckdbRows:
         return {name: kind for name, kind in first.items() if name in self._chosen}
 
     @property
+    def parquet(self) -> tuple[Path, ...]:
+        """Give the files in which the rows are read: text files as they were converted."""
+        return tuple(self._parquet)
+
+    @property
     def height(self) -> int:
         """The number of rows."""
         return sum(self._heights)
@@ -101,8 +106,10 @@ class DuckdbRows:
         """Give some columns in their order, 65,536 rows at a time."""
         import polars as pl
 
+        kinds = {name: self.kinds[name] for name in names}
         for batch in _rechunked(self._arrow(names)):
-            yield pl.DataFrame(pl.from_arrow(batch)).cast({name: self.kinds[name] for name in names})
+            frame = pl.DataFrame(pl.from_arrow(batch))
+            yield frame if dict(frame.schema) == kinds else frame.cast(pl.Schema(kinds))
 
     def _arrow(self, names: Sequence[str]) -> Iterator[pa.Table]:
         import pyarrow as pa
@@ -137,6 +144,7 @@ class DuckdbRows:
         settings: dict[str, Any] = {"memory_limit": self.memory, "temp_directory": str(self.spill)}
         connection = duckdb.connect(config=settings)
         connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET enable_external_file_cache = false")  # it holds the files in memory up to the limit
         return connection
 
 

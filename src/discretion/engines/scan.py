@@ -7,7 +7,10 @@ has in memory too: the same seed gives the same values on every engine.
 from __future__ import annotations
 
 import errno
+import io
 import operator
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -37,6 +40,9 @@ _HIDDEN = "discretion:suppressed:"
 """Before the name of a column: which of its cells were suppressed."""
 _KEPT_BYTES = 1 << 30
 """What whole columns may take in memory after they were used; one column is always kept."""
+_OPEN = 32
+"""Columns of a data set that wait in private files, each of which is open; those of one summary may be more."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _MERGE_AT = 2_000_000
 """Classes of single batches that are gathered before they are added up."""
 
@@ -44,10 +50,13 @@ _MERGE_AT = 2_000_000
 @contextmanager
 def spilling() -> Iterator[None]:
     """Say what to do where private files do not fit on the disk."""
+    from polars.exceptions import ComputeError
+
     try:
         yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except (OSError, ComputeError) as error:
+        told = any(f"(os error {number})" in str(error) for number in _FULL)  # polars tells it in its text only
+        if getattr(error, "errno", None) not in _FULL and not told:
             raise
         raise DataError("the disk is full: give a folder with more room as `spill`, or set TMPDIR") from None
 
@@ -219,12 +228,36 @@ class _Replacement:
         return new.with_columns({}, suppressed=hidden) if hidden else new
 
 
+class _Spool:
+    """A column of all rows in a private file without a name, read batch by batch; gone with the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the column is read
+        weakref.finalize(self, self._file.close)
+        self._ends = [0]
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def add(self, values: pl.Series) -> None:
+        """Add the values of the next batch, of whatever type they have there."""
+        values.to_frame().write_ipc_stream(self._file)
+        self._ends.append(self._file.tell())
+
+    def batch(self, number: int) -> pl.Series:
+        """Give the values of a batch."""
+        import polars as pl
+
+        self._file.seek(self._ends[number])
+        return pl.read_ipc_stream(io.BytesIO(self._file.read(self._ends[number + 1] - self._ends[number])))[:, 0]
+
+
 class Scan(Dataset):
     """A `Dataset` whose rows stay in their files (`dc.scan`).
 
     Steps that work row by row are decided now and carried out when the rows are read; privacy models, the optimal
-    search and measures of uniqueness work on the classes with their counts. Everything else refuses it by name. At most
-    one column of all rows is in memory at a time (more of them up to a gigabyte), and a few batches.
+    search and measures of uniqueness work on the classes with their counts. Everything else refuses it by name. A few
+    batches are in memory at a time; columns that are summarized several times wait in private files.
 
     Examples
     --------
@@ -232,7 +265,7 @@ class Scan(Dataset):
     >>> people = dc.scan("register/*.parquet", roles={"age": "quasi", "income": "sensitive"})  # doctest: +SKIP
     """
 
-    __slots__ = ("_kept", "carried", "matched", "pending", "places", "store")
+    __slots__ = ("_kept", "_spools", "carried", "matched", "pending", "places", "store")
 
     def __init__(self, store: ScanStore, schema: Schema) -> None:
         import polars as pl
@@ -244,6 +277,7 @@ class Scan(Dataset):
         self.matched: Scan | None = None
         self.places: NDArray[np.int64] | None = None
         self._kept: dict[str, pl.Series] = {}
+        self._spools: dict[str, _Spool] = {}
 
     def match(self, original: Scan, places: NDArray[np.int64] | None) -> None:
         """Say of what data this is a release that was made elsewhere: its hierarchies count.
@@ -310,12 +344,6 @@ class Scan(Dataset):
         """Give the columns and their types, without rows."""
         return self._like(self._frame)
 
-    def at_hand_of(self, columns: Sequence[str]) -> Dataset:
-        """Give some columns of all rows in memory."""
-        import polars as pl
-
-        return self if self.store.remote else self._like(pl.DataFrame([self.series(name) for name in columns]))
-
     def _like(self, frame: pl.DataFrame) -> Dataset:
         """Give data in memory with some of the columns, in the state they are in."""
         data = self.original._derive(frame, (), {})
@@ -329,7 +357,27 @@ class Scan(Dataset):
         """Give what is found in each batch of 65,536 rows, in their order."""
         if self.store.remote:
             return self._remote.each_batch(self.passing(columns), look, merge)
-        return self.at_hand_of(columns).each_batch(columns, look, merge)
+        import polars as pl
+
+        found, spools = [], self._spooled(columns)
+        for number in range(len(spools[0])):
+            data = self._like(pl.DataFrame([spool.batch(number) for spool in spools]))
+            found.append(look(Piece(data, 0, len(data), number * BATCH_ROWS)))
+        return found
+
+    def _spooled(self, columns: Sequence[str]) -> list[_Spool]:
+        """Give columns as private files, of batches of 65,536 rows; those that are not there yet are read once."""
+        if lacking := [name for name in dict.fromkeys(columns) if name not in self._spools]:
+            made = {name: _Spool(self.store.spill) for name in lacking}
+            with spilling():
+                for frame in _evenly(data.frame for data in self.stream(lacking)):
+                    for name, spool in made.items():
+                        spool.add(frame[name])
+            self._spools.update(made)
+            others = [name for name in self._spools if name not in columns]
+            for name in others[: max(0, len(self._spools) - _OPEN)]:
+                del self._spools[name]
+        return [self._spools[name] for name in columns]
 
     @property
     def _remote(self) -> RemoteStore:
@@ -351,8 +399,6 @@ class Scan(Dataset):
 
     def extremes(self, column: str) -> tuple[float, float]:
         """Give the smallest and the largest value of a numeric column; NaN where there is none."""
-        if not self.store.remote:
-            return super().extremes(column)
 
         def find() -> tuple[float, float]:
             found = np.array(self.each_batch([column], lambda piece: piece.data.extremes(column), _wider))
@@ -362,8 +408,6 @@ class Scan(Dataset):
 
     def count_missing(self, column: str) -> int:
         """Count the missing values of a column."""
-        if not self.store.remote:
-            return super().count_missing(column)
         self.require([column])
 
         def count() -> int:
@@ -373,8 +417,6 @@ class Scan(Dataset):
 
     def texts(self, column: str, most: int) -> list[bytes] | None:
         """List the different texts of a column in order; None where there are `most` or more."""
-        if not self.store.remote:
-            return super().texts(column, most)
 
         def merge(one: set[bytes] | None, other: set[bytes] | None) -> set[bytes] | None:
             together = None if one is None or other is None else one | other
@@ -389,8 +431,6 @@ class Scan(Dataset):
 
     def quantiles(self, column: str, shares: Sequence[float]) -> NDArray[np.float64]:
         """Give quantiles of the values present in a numeric column (linear interpolation)."""
-        if not self.store.remote:
-            return super().quantiles(column, shares)
         present = len(self) - self.count_missing(column)
         if not present:
             raise DataError(f"column {column!r} has no values")
@@ -683,6 +723,8 @@ class Scan(Dataset):
         done._changed = tried.changed
         new = self._derived(done)
         new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, draws, bool(lost)))
+        if not lost:
+            new._spools = {name: one for name, one in self._spools.items() if name not in touched}
         new.steps = (*self.steps, cast("Part", method))
         new.lost_records = self.lost_records + lost
         return new
@@ -719,7 +761,7 @@ class Scan(Dataset):
             setattr(new, name, getattr(made, name))
         new.schema, new.steps = like.schema, self.steps
         new.levels = MappingProxyType({name: one_level(name, level) for name, level in like.levels.items()})
-        new.store, new.pending, new._kept = self.store, self.pending, {}
+        new.store, new.pending, new._kept, new._spools = self.store, self.pending, {}, {}
         new.carried, new.matched, new.places = None, self.matched, self.places
         return new
 
@@ -733,6 +775,21 @@ def without_classes(data: Dataset, gone: pl.DataFrame) -> Dataset:
     keep = np.ones(len(data), np.bool_)
     keep[lost] = False
     return data.take(keep, suppressed=True)
+
+
+def _evenly(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Cut rows anew into batches of 65,536, where some were dropped; only the last may have fewer."""
+    import polars as pl
+
+    left: pl.DataFrame | None = None
+    for frame in frames:
+        waiting = frame if left is None or not len(left) else pl.concat([left, frame], how="vertical_relaxed")
+        while len(waiting) >= BATCH_ROWS:
+            yield waiting[:BATCH_ROWS]
+            waiting = waiting[BATCH_ROWS:]
+        left = waiting
+    if left is not None and len(left):
+        yield left
 
 
 def travelling(ctx: Context) -> Context:

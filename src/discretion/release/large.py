@@ -6,6 +6,7 @@ of a random sample, through which the same steps went with the same draws; the r
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,6 +60,9 @@ _ON_SAMPLE = (
 _SAY = "give the journal of the release (--journal FOLDER), or say that they are not the same people (--unrelated)"
 _IN_BLOCKS = "{} worked in {:,} blocks of similar records, not on all of them together{}."
 _REQUIRED = "measures that compare numbers, intervals or the nearest records"
+UNNAMED_RECORDS = 1 << 18
+"""Records up to which linkages that a plan does not name look at all of them: beyond, they would take longer than the
+release itself."""
 PART_ROWS = 1 << 22
 """Rows of a published part: as many are in memory while they are put in order."""
 
@@ -269,7 +273,7 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
                     found = places < len(data)
                     found[found] = data.row_ids[places[found]] == positions[first:last][found]
                     chosen = places[found]
-                    kept.append(data.frame[chosen].with_columns(pl.Series(PLACE, data.row_ids[chosen])))
+                    kept.append(data.frame[chosen].hstack([pl.Series(PLACE, data.row_ids[chosen])]))
                     marked.append(
                         ({name: data.suppressed(name)[chosen] for name in data.suppressed_cells}, len(chosen))
                     )
@@ -317,7 +321,9 @@ class CarriedFiles:
 
             def add(data: Dataset) -> None:
                 nonlocal rows, writer
-                frame = data.frame.select(list(self.kinds))
+                frame = data.frame
+                if frame.columns != list(self.kinds):
+                    frame = frame.select(list(self.kinds))
                 for name, kind in frame.schema.items():
                     if kind != wider[name]:
                         ends = [pl.Series([], dtype=one).to_frame(name) for one in (wider[name], kind)]
@@ -329,7 +335,9 @@ class CarriedFiles:
                     self.parts.append(self.folder / f"data-{len(self.parts) + 1:05}.parquet")
                     writer = stack.enter_context(pq.ParquetWriter(self.parts[-1], schema, use_dictionary=repeating))
                     rows = 0
-                writer.write_table(frame.cast(pl.Schema(self.kinds)).to_arrow())
+                if dict(frame.schema) != self.kinds:
+                    frame = frame.cast(pl.Schema(self.kinds))
+                writer.write_table(frame.to_arrow())
                 places.write(data.row_ids.astype(np.int64).tobytes())
                 rows += len(frame)
 
@@ -369,16 +377,18 @@ def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carri
     measured, not_run, on_sample = [], {}, []
     for number, item in enumerate(shown):
         study.progress(number, len(shown), f"measuring: {item.measure.kind}")
-        every = not item.measure.refuse_scan(scan, current)
+        named = number < len(plan.measures)
+        costly = not named and item.measure.scale == "sampled" and len(current) > UNNAMED_RECORDS
+        every = not costly and not item.measure.refuse_scan(scan, current)
         try:
             sides = (scan, current) if every else (study.original, released)
             found = measure_shown(item, *sides, ctx, plan.knows_method)
         except (PlanError, DataError) as error:
-            if number < len(plan.measures):
+            if named:
                 raise
             not_run[item.measure.kind] = str(error)
             continue
-        measured.append(replace(found, chosen=number < len(plan.measures)))
+        measured.append(replace(found, chosen=named))
         on_sample += [] if every else [item.measure.kind]
     findings = tuple(judge(one, scan, current, ctx, knows_method=plan.knows_method) for one in plan.requirements)
     for side in (scan, current):
@@ -457,7 +467,7 @@ class LargeRelease(Release):
             return rows.write(folder, self._order_file, self.order, self.study.progress)
         if self.order is None:
             for part in self.rows.parts:
-                shutil.copyfile(part, folder / part.name)
+                _linked(part, folder / part.name)
             np.save(self._order_file, self.rows.places)
         else:
             self._write_parts(folder, self.order)
@@ -497,6 +507,14 @@ class LargeRelease(Release):
         """Write for each published row its place in the original, as `write_data` left them."""
         shutil.move(self._order_file, path)
         path.chmod(0o600)
+
+
+def _linked(file: Path, target: Path) -> None:
+    """Give a private file a second name in the release, or copy it where that is on another disk."""
+    try:
+        os.link(file, target)
+    except OSError:
+        shutil.copyfile(file, target)
 
 
 def write_solution(

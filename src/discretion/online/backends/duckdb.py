@@ -1,5 +1,6 @@
 """Files and frames in an embedded duckdb: read once, then locked.
 
+Tables are in memory; those of scanned rows (`dc.scan`) in a file in their private folder, so that they may be larger.
 Only declared, visible columns are read, each with its declared type, under names of our own (c0, c1, …). Afterwards the
 database has no access to files or network and its settings cannot change. Statements come from `sql_emit` alone.
 """
@@ -7,6 +8,7 @@ database has no access to files or network and its settings cannot change. State
 from __future__ import annotations
 
 import hashlib
+import secrets
 import threading
 import time
 from collections import deque
@@ -64,6 +66,8 @@ class Loaded:
     layout: Layout
     rows: int
     people: int
+    held: Any = None
+    """the scanned rows in whose private folder the database lies: it is removed with them"""
 
     @property
     def person(self) -> str:
@@ -82,9 +86,13 @@ def load(spec: TableSpec, data: Any, limits: Limits) -> Loaded:
     """Read the declared columns, number the people, mark the rows a person may contribute, lock the database."""
     import duckdb
 
+    from discretion.engines.scan import Scan
+
     threads = {} if limits.threads is None else {"threads": limits.threads}
-    settings: dict[str, Any] = {"memory_limit": limits.memory, "temp_directory": "", **threads}
-    connection = duckdb.connect(config=settings)
+    spill = data.store.spill if isinstance(data, Scan) else None
+    settings: dict[str, Any] = {"memory_limit": limits.memory, "temp_directory": str(spill or ""), **threads}
+    place = ":memory:" if spill is None else str(spill / f"service-{secrets.token_hex(8)}.duckdb")
+    connection = duckdb.connect(place, config=settings)
     try:
         try:
             places, codes = _copy(connection, spec, data)
@@ -107,7 +115,7 @@ def load(spec: TableSpec, data: Any, limits: Limits) -> Loaded:
         person="person" if several else "",
         codes=codes,
     )
-    return Loaded(connection, layout, rows, rows if people is None else people)
+    return Loaded(connection, layout, rows, rows if people is None else people, None if spill is None else data.store)
 
 
 def joined_rows(left: Loaded, right: Loaded) -> pl.DataFrame:
@@ -154,9 +162,19 @@ def _code(spec: TableSpec, name: str) -> Sql:
     return "CAST(" + code + f" AS {'INTEGER' if max(map(abs, column.codes)) < 2**31 else 'BIGINT'})"
 
 
-def _source(connection: Any, spec: TableSpec, data: Any) -> tuple[str, list[str]]:
+def _source(connection: Any, spec: TableSpec, data: Any) -> tuple[str, list[Any]]:
     from discretion.data.dataset import Dataset
+    from discretion.engines.duckdb import DuckdbRows
+    from discretion.engines.scan import Scan
 
+    if isinstance(data, Scan):
+        if not isinstance(data.store, DuckdbRows) or data.store.remote or data.pending or data.matched is not None:
+            raise PlanError(f"table {spec.name!r}: scanned rows are served as they stand in their files, by `duckdb`")
+        if coded := [name for name in spec.visible if name in data.columns and data.schema[name].missing_codes]:
+            raise PlanError(
+                f"table {spec.name!r}: missing codes of scanned rows ({', '.join(coded)}) are not read; make them empty"
+            )
+        return "read_parquet(?)", [[str(file) for file in data.store.parquet]]
     if data is None:
         path = Path(str(spec.source))
         if not path.is_file():
@@ -185,7 +203,7 @@ def _plain_text(column: str) -> str:
     return f"lower(trim(CAST({column} AS VARCHAR)))"
 
 
-def _check_values(connection: Any, spec: TableSpec, source: str, values: list[str]) -> None:
+def _check_values(connection: Any, spec: TableSpec, source: str, values: list[Any]) -> None:
     """Raise when values are not of the declared type, infinite, or when a row belongs to nobody."""
     checks = {name: _is_wrong(spec, name) for name in spec.visible}
     texts = {name: f"is not of type {spec.columns[name].type}, or infinite" for name in checks}
@@ -275,7 +293,7 @@ _KEYS = "SELECT count(*), sum(hash(key)), count(*) FROM people"
 
 
 class DuckdbBackend:
-    """The tables of a service in memory, one locked database per table.
+    """The tables of a service, one locked database per table: in memory, or beside scanned rows in a private file.
 
     Examples
     --------

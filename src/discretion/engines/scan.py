@@ -37,6 +37,8 @@ _HIDDEN = "discretion:suppressed:"
 """Before the name of a column: which of its cells were suppressed."""
 _KEPT_BYTES = 1 << 30
 """What whole columns may take in memory after they were used; one column is always kept."""
+MOST_CLASSES = 10_000_000
+"""Combinations of values that may come, with their counts, from rows that are worked on elsewhere."""
 _MERGE_AT = 2_000_000
 """Classes of single batches that are gathered before they are added up."""
 
@@ -50,6 +52,16 @@ def spilling() -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise DataError("the disk is full: give a folder with more room as `spill`, or set TMPDIR") from None
+
+
+class ManyClasses(DataError):
+    """There are more combinations of values than may come from where the rows are."""
+
+    def __init__(self, names: Iterable[str], number: int) -> None:
+        super().__init__(
+            f"{number:,} different combinations of {', '.join(names)}, more than the {MOST_CLASSES:,} that come to the "
+            "driver: generalize these columns in a step before, name fewer of them, or use the engine `duckdb`"
+        )
 
 
 class RowMethod(Protocol):
@@ -499,7 +511,8 @@ class Scan(Dataset):
         """Give the classes over some columns as data with counts, in the order of their first rows.
 
         Where only steps that draw nothing changed the columns, the classes of the original are counted by the engine
-        and the steps carried out on them; otherwise the rows pass by once. Memory: the classes.
+        and the steps carried out on them; otherwise, or where these are too many, the rows pass by once. Memory: the
+        classes.
         """
         self.require(columns)
         columns = list(dict.fromkeys(columns))
@@ -510,7 +523,12 @@ class Scan(Dataset):
         if any(step.draws for step in steps):
             return self._table_of_rows(columns)
         root = self.original
-        found = root.cached(("classes in files", tuple(needed)), lambda: self.store.classes(needed))
+        try:
+            found = root.cached(("classes in files", tuple(needed)), lambda: self.store.classes(needed))
+        except ManyClasses:
+            if not steps:
+                raise
+            return self._table_of_rows(columns)
         data = self._counted(as_read(found.select(needed), self.original.schema.only(needed)), found)
         for step in steps:
             data = step.carried_out(data)

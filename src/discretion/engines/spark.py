@@ -11,10 +11,12 @@ import atexit
 import os
 import re
 import shutil
+import subprocess
 import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
@@ -29,7 +31,7 @@ from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
 from discretion.data.text import Given
 from discretion.engines.duckdb import DuckdbRows, _metadata, _private_folder, _reading, _rechunked, data_files
-from discretion.engines.scan import COUNT, FIRST, Passing
+from discretion.engines.scan import COUNT, FIRST, MOST_CLASSES, ManyClasses, Passing, spilling
 from discretion.errors import DataError, DiscretionError, PlanError
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ def spark_session(master: str | None = None, memory: str = "1GB", spill: str | P
     what to install.
     """
     try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
     except ModuleNotFoundError:
         raise PlanError("the engine `spark` needs pyspark: pip install 'discretion[spark]'") from None
@@ -61,15 +65,15 @@ def spark_session(master: str | None = None, memory: str = "1GB", spill: str | P
             "Spark needs Java 17: install it (Debian: openjdk-17-jre-headless), or set JAVA_HOME to where it is"
         )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    master = master or "local[2]"
+    named = master = master or "local[2]"
     size = re.sub(r"\s|i?B$", "", memory, flags=re.IGNORECASE)
     settings = {
         "spark.driver.memory": str(max(512, round(_megabytes(size)))) + "m",
+        "spark.driver.maxResultSize": "0",
         "spark.task.maxFailures": str(_TRIES),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "8",
-        "spark.log.level": "OFF",
     }
     if local := _LOCAL.fullmatch(master):
         master = f"local[{local[1]},{_TRIES}]"
@@ -80,10 +84,15 @@ def spark_session(master: str | None = None, memory: str = "1GB", spill: str | P
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(folder),
         }
-    builder = SparkSession.builder.master(master).appName("discretion")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    chosen = SparkConf().setMaster(master).setAppName("discretion").setAll(list(settings.items()))
+    try:
+        with _without_warnings():
+            quiet = None if SparkContext._gateway else launch_gateway(chosen, {"stderr": subprocess.DEVNULL})
+            return SparkSession(SparkContext(conf=chosen, gateway=quiet))
+    except Exception as error:
+        raise PlanError(
+            f"Spark did not start with the master {named!r} ({_kind_of(error)}): is the master there, and is Java 17?"
+        ) from None
 
 
 def open_spark(
@@ -104,7 +113,8 @@ def open_spark(
         return SparkRows(data_files(source), session, spill, columns, schema, given)
     folder = _private_folder(spill)
     try:
-        source.write.parquet(str(folder / "frame"))
+        with _on_cluster():
+            source.write.parquet(str(folder / "frame"))
         rows = SparkRows(data_files(folder / "frame"), session, spill, columns, schema, given)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -206,22 +216,13 @@ class SparkRows(DuckdbRows):
         return [_opened(loads(answers[number])) for number in range(tasks)]
 
     def _mapped(self, tasks: int, serve: Callable[..., Any], kinds: str) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # pyspark has not been tried with the newest pandas
+        with _without_warnings():
             return self.session.range(0, tasks, 1, tasks).mapInArrow(serve, kinds)
 
     def _collected(self, frame: Any) -> pa.Table:
         """Bring a small table to the driver: nothing else does."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return frame.toArrow()
-        except Exception as error:
-            said = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception))\b", str(error), re.MULTILINE)
-            raise DataError(
-                f"Spark gave a task up after {_TRIES} tries ({said[-1] if said else type(error).__name__}); its logs "
-                "say more"
-            ) from None
+        with _without_warnings(), _on_cluster():
+            return frame.toArrow()
 
     # --- rows ------------------------------------------------------------------------------------------------------
 
@@ -304,7 +305,9 @@ class SparkRows(DuckdbRows):
     ) -> pl.DataFrame:
         """Count each batch where it is, and let Spark SQL add up what the batches have in common."""
         import polars as pl
+        from pyspark import StorageLevel
         from pyspark.cloudpickle import dumps, loads
+        from pyspark.sql import functions as sql
 
         keys = [f"k{place}" for place in range(len(kinds))]
         sent = dumps((self.rows, self.runs, make, needed, dict(kinds)))
@@ -322,27 +325,55 @@ class SparkRows(DuckdbRows):
         ]
         tasks = len(self.runs)
         parts = self._mapped(tasks, serve, ", ".join([*told, "n long", "r long"]))
-        listed = ", ".join(keys)
-        parts.createOrReplaceTempView("discretion_classes")
-        counted = self.session.sql(
-            f"SELECT {listed}, sum(n) AS n, min(r) AS r FROM discretion_classes GROUP BY {listed} ORDER BY r"
-        )
+        counted = parts.groupBy(*keys).agg(sql.sum("n").alias("n"), sql.min("r").alias("r"))
+        counted = counted.persist(StorageLevel.DISK_ONLY)
         try:
-            found = pl.DataFrame(pl.from_arrow(self._collected(counted)))
+            with _without_warnings(), _on_cluster():
+                number = counted.count()
+            if number > MOST_CLASSES:
+                raise ManyClasses(kinds, number)
+            found = pl.DataFrame(pl.from_arrow(self._collected(counted))).sort("r")
         finally:
-            self.session.catalog.dropTempView("discretion_classes")
+            counted.unpersist()
         columns = [_decoded(found[key], name, kind) for key, (name, kind) in zip(keys, kinds.items(), strict=True)]
         return pl.DataFrame([*columns, found["n"].alias(COUNT), found["r"].alias(FIRST)])
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Keep to itself what pyspark says of newer libraries than it was tried with."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _on_cluster() -> Iterator[None]:
+    """Say in one line what the cluster did not manage."""
+    try:
+        yield
+    except Exception as error:
+        raise DataError(
+            f"Spark gave a task up after {_TRIES} tries ({_kind_of(error)}); the logs of its machines say more"
+        ) from None
+
+
+def _kind_of(error: Exception) -> str:
+    """Name the innermost error that a message of Spark tells of; its words might hold values."""
+    said = re.findall(r"^(?:Caused by: )?(?:[\w.$]+\.)?(\w+(?:Error|Exception))\b", str(error), re.MULTILINE)
+    return said[-1] if said else type(error).__name__
 
 
 def _answer(work: Callable[[_T], Any], item: _T) -> tuple[str, Any]:
     """Do a piece of work; what is wrong with data or plan is an answer too, since to try again would not help."""
     try:
-        return "", work(item)
+        with spilling():
+            return "", work(item)
     except KeyNeeded:
         return "KeyNeeded", ""
     except DiscretionError as error:
-        return type(error).__name__, str(error)
+        known = (one.__name__ for one in type(error).__mro__)
+        return next(name for name in known if hasattr(discretion.errors, name)), str(error)
 
 
 def _opened(answer: tuple[str, Any]) -> Any:

@@ -312,11 +312,20 @@ class Scan(Dataset):
             return super().hierarchy(column)
 
         def bind() -> HierarchyLevels:
-            found = as_read(self.store.classes([column]).select(column), self.schema.only([column]))[column]
+            if self.store.remote:
+                found = self.cached("different values", self._different)[column]
+            else:
+                found = as_read(self.store.classes([column]).select(column), self.schema.only([column]))[column]
             present = found.fill_nan(None).drop_nulls() if found.dtype.is_float() else found.drop_nulls()
             return recipe.bind(present.unique(maintain_order=True).to_list(), column)
 
         return self.cached(("hierarchy", column), bind)
+
+    def _different(self) -> dict[str, pl.Series]:
+        """List the different values of every column with a hierarchy, in the order of their first rows."""
+        names = [name for name, column in self.schema.columns.items() if column.hierarchy is not None]
+        look = partial(_different_values, names)
+        return reduce(_more_values, self.each_batch(names, look, _more_values))
 
     def at_hand(self) -> Dataset:
         """Give the columns and their types, without rows."""
@@ -769,6 +778,21 @@ def wider(one: Mapping[str, pl.DataType], other: Mapping[str, pl.DataType]) -> d
 
 def _wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
     return float(np.fmin(one[0], other[0])), float(np.fmax(one[1], other[1]))
+
+
+def _different_values(names: Sequence[str], piece: Piece) -> dict[str, pl.Series]:
+    return {name: piece.data.frame[name].unique(maintain_order=True) for name in names}
+
+
+def _more_values(one: Mapping[str, pl.Series], other: Mapping[str, pl.Series]) -> dict[str, pl.Series]:
+    import polars as pl
+
+    found = {}
+    for name in one:
+        found[name] = pl.concat([one[name], other[name]]).unique(maintain_order=True)
+        if len(found[name]) > MOST_CLASSES:
+            raise ManyClasses([name], len(found[name]))
+    return found
 
 
 _DIGIT_BITS = (11, 11, 11, 11, 11, 9)

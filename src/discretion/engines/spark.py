@@ -251,6 +251,8 @@ class SparkRows(DuckdbRows):
         self, rows: Passing, look: Callable[[Piece], _T], merge: Callable[[_T, _T], _T] | None = None
     ) -> list[_T]:
         """Give what is found in each batch, in their order, or in several of them put together."""
+        if not self.height:
+            raise DataError("the data has no rows")
         files = self.rows
 
         def work(run: tuple[int, int]) -> list[_T]:

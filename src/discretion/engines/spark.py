@@ -13,9 +13,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import uuid
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -42,6 +44,8 @@ _T = TypeVar("_T")
 _LOCAL = re.compile(r"local\[(\d+|\*)\]")
 _TRIES = 4
 """How often a task is tried, also on this machine, where Spark itself would give up at once."""
+_BUCKET_ROWS, _MOST_BUCKETS = 1 << 22, 64
+"""Records whose classes a task adds up, about, and into how many such tasks classes are dealt at most."""
 _RUN = 16
 """Batches of a task, about: a million rows."""
 
@@ -305,40 +309,45 @@ class SparkRows(DuckdbRows):
         needed: tuple[str, ...],
         kinds: Mapping[str, pl.DataType],
     ) -> pl.DataFrame:
-        """Count each batch where it is, and let Spark SQL add up what the batches have in common."""
+        """Count each run of batches where it is, dealt into buckets of which each is then added up by one task."""
         import polars as pl
-        from pyspark import StorageLevel
-        from pyspark.cloudpickle import dumps, loads
-        from pyspark.sql import functions as sql
 
-        keys = [f"k{place}" for place in range(len(kinds))]
-        sent = dumps((self.rows, self.runs, make, needed, dict(kinds)))
+        files, buckets = self.rows, min(_MOST_BUCKETS, -(-self.height // _BUCKET_ROWS)) or 1
+        folder = Path(tempfile.mkdtemp(prefix="classes-", dir=self.spill))
 
-        def serve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            files, runs, doing, columns, wanted = loads(sent)
-            for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    for number, frame in files.batches(runs[place], columns):
-                        made, rows = doing(number, frame)
-                        yield from _partial(made, rows, wanted, number * BATCH_ROWS)
+        def deal(run: tuple[int, int]) -> list[int]:
+            each = (
+                _tallied(*make(number, frame), kinds, number * BATCH_ROWS)
+                for number, frame in files.batches(run, needed)
+            )
+            return _dealt(_added(each), folder / f"{run[0]}", buckets)
 
-        told = [
-            f"{key} {'string' if _as_text(kind) else 'long'}" for key, kind in zip(keys, kinds.values(), strict=True)
-        ]
-        tasks = len(self.runs)
-        parts = self._mapped(tasks, serve, ", ".join([*told, "n long", "r long"]))
-        counted = parts.groupBy(*keys).agg(sql.sum("n").alias("n"), sql.min("r").alias("r"))
-        counted = counted.persist(StorageLevel.DISK_ONLY)
+        def add(bucket: int) -> pl.DataFrame:
+            return _added(pl.read_ipc(file) for file in sorted(folder.glob(f"*-{bucket}.arrow")))
+
         try:
-            with _without_warnings(), _on_cluster():
-                number = counted.count()
+            dealt = np.array(self.spread(self.runs, deal)).sum(axis=0)
+            chosen = np.flatnonzero(dealt).tolist()
+            number = int(dealt.sum())
+            if number > MOST_CLASSES:
+                number = sum(self.spread(chosen, lambda one: len(add(one))))
             if number > MOST_CLASSES:
                 raise ManyClasses(kinds, number)
-            found = pl.DataFrame(pl.from_arrow(self._collected(counted))).sort("r")
+            found: pl.DataFrame = pl.concat(self.spread(chosen, add)).sort(FIRST).cast(dict(kinds))
         finally:
-            counted.unpersist()
-        columns = [_decoded(found[key], name, kind) for key, (name, kind) in zip(keys, kinds.items(), strict=True)]
-        return pl.DataFrame([*columns, found["n"].alias(COUNT), found["r"].alias(FIRST)])
+            shutil.rmtree(folder, ignore_errors=True)
+        return found
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give a name to write under; the file gets its own when it is whole, also where another task writes it too."""
+    new = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    try:
+        yield new
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -391,57 +400,40 @@ def _piece(data: Dataset, number: int) -> Piece:
     return Piece(data, 0, len(data), number * BATCH_ROWS)
 
 
-def _as_text(kind: pl.DataType) -> bool:
+def _tallied(frame: pl.DataFrame, rows: Any, kinds: Mapping[str, pl.DataType], start: int) -> pl.DataFrame:
+    """Count the classes of a batch: values that are equal written alike, how many, and the first row."""
     import polars as pl
-
-    return kind in (pl.String, pl.Categorical, pl.Enum)
-
-
-def _partial(frame: pl.DataFrame, rows: Any, kinds: Mapping[str, pl.DataType], start: int) -> Iterator[pa.RecordBatch]:
-    """Count the classes of a batch: keys as Spark takes them, how many, and the first row."""
-    import polars as pl
-    import pyarrow as pa
 
     if sets := [name for name, kind in kinds.items() if kind.is_nested()]:
         raise PlanError(f"columns {', '.join(sets)} hold sets, which are not counted on Spark; use the engine `duckdb`")
-    encoded = [_encoded(frame[name].cast(kind)).alias(f"k{place}") for place, (name, kind) in enumerate(kinds.items())]
-    counted = (
-        pl.DataFrame([*encoded, pl.Series("r", np.asarray(rows, np.int64) + start)])
-        .group_by([one.name for one in encoded])
-        .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("r").min())
-        .select(*(one.name for one in encoded), "n", "r")
-    )
-    table = counted.to_arrow()
-    plain = pa.schema(
-        [(one.name, pa.string() if pa.types.is_large_string(one.type) else one.type) for one in table.schema]
-    )
-    yield from table.cast(plain).combine_chunks().to_batches()
+    alike = []
+    for name, kind in kinds.items():
+        column = pl.col(name).cast(kind)
+        if kind.is_float():
+            column = pl.when(column.is_nan()).then(pl.lit(float("nan"), kind)).otherwise(column + 0.0).alias(name)
+        alike.append(column.cast(pl.String) if kind in (pl.Categorical, pl.Enum) else column)
+    tally = pl.Series(FIRST, np.asarray(rows, np.int64) + start)
+    return _added([frame.select(alike).with_columns(tally, pl.lit(1, pl.Int64).alias(COUNT))])
 
 
-def _encoded(series: pl.Series) -> pl.Series:
-    """Write values as texts or whole numbers of 64 bits: floats as their bits, dates as days."""
+def _added(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     import polars as pl
 
-    if _as_text(series.dtype):
-        return series.cast(pl.String)
-    if series.dtype.is_float():
-        plain = series.cast(pl.Float64) + 0.0
-        bits = pl.Series(np.where(np.isnan(plain.to_numpy()), np.nan, plain.to_numpy()).view(np.int64))
-        return pl.select(pl.when(series.is_null()).then(None).otherwise(bits)).to_series()
-    if series.dtype == pl.UInt64:
-        return series.reinterpret(signed=True)
-    return series.to_physical().cast(pl.Int64)
+    whole = pl.concat(parts)
+    keys = [name for name in whole.columns if name not in (COUNT, FIRST)]
+    return whole.group_by(keys).agg(pl.col(COUNT).sum(), pl.col(FIRST).min())
 
 
-def _decoded(series: pl.Series, name: str, kind: pl.DataType) -> pl.Series:
+def _dealt(classes: pl.DataFrame, stem: Path, buckets: int) -> list[int]:
+    """Write classes into a file for each bucket, which the values decide; give how many each has."""
     import polars as pl
 
-    if kind.is_float():
-        values = pl.Series(series.fill_null(0).to_numpy().view(np.float64))
-        plain = pl.select(pl.when(series.is_null()).then(None).otherwise(values)).to_series()
-        return plain.cast(kind).alias(name)
-    if kind == pl.UInt64:
-        return series.reinterpret(signed=False).alias(name)
-    if kind.is_temporal():
-        return series.cast(pl.Int32 if kind == pl.Date else pl.Int64).cast(kind).alias(name)
-    return series.cast(kind).alias(name)
+    bucket = classes.drop(COUNT, FIRST).hash_rows(seed=0) % buckets
+    sizes = []
+    for number in range(buckets):
+        part = classes.filter(bucket == pl.lit(number, pl.UInt64))
+        sizes.append(len(part))
+        if len(part):
+            with whole(stem.with_name(f"{stem.name}-{number}.arrow")) as new:
+                part.write_ipc(new)
+    return sizes

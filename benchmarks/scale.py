@@ -2,6 +2,8 @@
 
 Run by itself for other sizes, each in a process of its own, with the peak of its memory:
     python -m benchmarks.scale 1e6 1e7 1e8
+and the plan on Spark (two cores of this machine) beside the same written by hand in pyspark, by the clock:
+    python -m benchmarks.scale spark 1e7
 The files are made in a temporary folder and deleted afterwards (10⁸ rows: about 3 GB).
 """
 
@@ -15,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -139,17 +142,56 @@ def measured(folder: Path, rows: int) -> list[Line]:
     return [*lines, Line(f"optimal generalization, {size}", "duckdb GROUP BY", search, count, 15)]
 
 
+def _by_hand(session: Any, folder: Path, target: Path) -> None:
+    """Top code, generalize, add noise, count classes and write, as one would write it for Spark."""
+    from pyspark.sql import functions as sql
+
+    noisy = ("income", "hours", "wealth")
+    people = session.read.parquet(str(folder / "part-*.parquet"))
+    people = people.withColumn("wealth", sql.least("wealth", sql.lit(1e6)))
+    for name, width in (("age", 10), ("region", 8), ("education", 2)):
+        people = people.withColumn(name, (sql.floor(sql.col(name) / width) * width).cast("string"))
+    spread = people.agg(*(sql.stddev(name).alias(name) for name in noisy)).first()
+    for name in noisy:
+        people = people.withColumn(name, sql.col(name) + 0.1 * spread[name] * sql.randn())
+    people.write.parquet(str(target))
+    people.groupBy(*QUASI).count().agg(sql.min("count"), sql.sum((sql.col("count") == 1).cast("int"))).first()
+
+
+def _publish_by_spark(session: Any, folder: Path, target: Path) -> None:
+    chosen = plan("keep")
+    data = dc.scan(folder / "part-*.parquet", engine="spark", session=session, spill=folder)
+    run_large(chosen, Scan(data.store, chosen.schema), seed=SEED).write(target)
+
+
+def spark(folder: Path, rows: int) -> Line:
+    """Measure the plan on Spark beside the same by hand, in one session that has worked before."""
+    from discretion.engines.spark import spark_session
+
+    session = spark_session("local[2]", "2GB", folder)
+    (folder / "few").mkdir()
+    make(folder / "few", 100_000)
+    taken = []
+    for place, name in ((folder / "few", "first"), (folder, "out")):
+        for work in (_by_hand, _publish_by_spark):
+            start = time.perf_counter()
+            work(session, place, folder / f"{name}-{work.__name__}")
+            taken.append(time.perf_counter() - start)
+    session.stop()
+    return Line(f"plan and release on Spark, order kept, {rows:,} × 10", "by hand", taken[3], taken[2], 2)
+
+
 def lines() -> list[Line]:
     with tempfile.TemporaryDirectory() as place:
         make(Path(place), ROWS)
         return measured(Path(place), ROWS)
 
 
-def _alone(size: int) -> None:
+def _alone(size: int, measuring: Callable[[Path, int], list[Line]] = measured) -> None:
     place = Path(tempfile.mkdtemp())
     try:
         make(place, size)
-        for line in measured(place, size):
+        for line in measuring(place, size):
             print(f"{line.job:60} {line.seconds:8.1f} s  {line.ratio:6.2f}× {line.base}")
     finally:
         shutil.rmtree(place)
@@ -157,7 +199,9 @@ def _alone(size: int) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
+    if sys.argv[1] == "spark":
+        _alone(round(float(sys.argv[2])), lambda folder, rows: [spark(folder, rows)])
+    elif len(sys.argv) == 2:
         _alone(round(float(sys.argv[1])))
-    for size in sys.argv[1:] if len(sys.argv) > 2 else ():
+    for size in sys.argv[1:] if len(sys.argv) > 2 and sys.argv[1] != "spark" else ():
         subprocess.run([sys.executable, "-m", "benchmarks.scale", size], check=True)

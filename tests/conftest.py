@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -33,3 +35,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(context, "secrets", SimpleNamespace(randbits=randbits))
         return (yield)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Give a session of Spark on this machine, the same for all tests that need one (in the group `spark`)."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'discretion[spark]'")
+    if shutil.which("java") is None:
+        pytest.skip("no Java: install openjdk-17-jre-headless")
+    from discretion.engines.spark import spark_session
+
+    made = spark_session("local[2]", "700MB")
+    yield made
+    made.stop()

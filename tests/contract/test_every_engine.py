@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -31,13 +32,21 @@ def part(request: pytest.FixtureRequest, key_file: str) -> Any:
     return request.param(**fields_for(request.param, key_file))
 
 
-@pytest.fixture(params=[pytest.param(False, id="complete", marks=pytest.mark.slow), pytest.param(True, id="missing")])
+@pytest.fixture(
+    params=[
+        pytest.param((False, "duckdb"), id="complete", marks=pytest.mark.slow),
+        pytest.param((True, "duckdb"), id="missing"),
+        pytest.param((True, "spark"), id="spark", marks=[pytest.mark.slow, pytest.mark.xdist_group("spark")]),
+    ]
+)
 def sides(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[dc.Dataset, Scan]:
-    rows = frame(missing=request.param)
+    missing, engine = request.param
+    rows = frame(missing=missing)
     rows[:11].write_parquet(tmp_path / "a.parquet")
     rows[11:].write_parquet(tmp_path / "b.parquet")
-    found = dc.scan(tmp_path, roles=ROLES, hierarchies={"region": HIERARCHY}, spill=tmp_path)
-    return dataset(missing=request.param), found
+    session = request.getfixturevalue("spark") if engine == "spark" else None
+    roles = {"roles": ROLES, "hierarchies": {"region": HIERARCHY}}
+    return dataset(missing=missing), dc.scan(tmp_path, spill=tmp_path, engine=engine, session=session, **roles)
 
 
 def released(data: dc.Dataset) -> dc.Study:
@@ -49,7 +58,7 @@ def carried_out(part: Any, data: dc.Dataset) -> Any:
     """Give the frame, the figures, or the verdict."""
     if isinstance(part, Method):
         done = dc.Study(data, seed=SEED).apply(part).current
-        return (done.collect() if isinstance(done, Scan) else done).frame
+        return rows_of(done) if isinstance(done, Scan) else done.frame
     study = released(data)
     if isinstance(part, PrivacyModel):
         verdict = part(study.current, study.original)
@@ -59,10 +68,25 @@ def carried_out(part: Any, data: dc.Dataset) -> Any:
     return {"value": found.value}
 
 
+def rows_of(scan: Scan) -> pl.DataFrame:
+    if not scan.store.remote:
+        return scan.collect().frame
+    return pl.concat(scan.each_batch(scan.columns, lambda piece: piece.data.frame), how="vertical_relaxed")
+
+
+def needs_columns(part: Any, scan: Scan) -> bool:
+    """Tell whether a part is refused on a cluster, to which whole columns do not come."""
+    return scan.store.remote and (part.scale in ("columns", "blocks", "sampled") or bool(getattr(part, "by", ())))
+
+
 def test_the_same_in_files_or_refused_by_name(part: Any, sides: tuple[dc.Dataset, Scan]) -> None:
     memory, scan = sides
     if part.scale == "memory":
         with pytest.raises(PlanError, match=f"{part.kind}.* needs all rows in memory"):
+            carried_out(part, scan)
+        return
+    if needs_columns(part, scan):
+        with pytest.raises(PlanError, match="use the engine `duckdb`"):
             carried_out(part, scan)
         return
     try:

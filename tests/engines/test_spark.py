@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import gc
 import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +21,14 @@ from discretion.release.large import run_large, scan_data
 from tests.engines.test_scan import METHODS, OPTIONS, folder, frame, make_plan, memory  # noqa: F401 - fixtures
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'discretion[spark]'")
-pytestmark = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="no Java: install openjdk-17-jre-headless"),
-    pytest.mark.xdist_group("spark"),
-]
+pytestmark = pytest.mark.xdist_group("spark")
 SEED = 2**100 + 3
 BY_ROWS = scaling("rows")
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-
-    made = spark_session("local[2]", "700MB")
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="module")
-def scan(folder: Path, session: Any) -> Scan:  # noqa: F811
-    return dc.scan(folder, engine="spark", session=session, **OPTIONS)
+def scan(folder: Path, spark: Any) -> Scan:  # noqa: F811
+    return dc.scan(folder, engine="spark", session=spark, **OPTIONS)
 
 
 def rows_of(scan: Scan) -> pl.DataFrame:
@@ -101,7 +89,7 @@ def test_errors_come_back_as_they_are(scan: Scan) -> None:
 def test_a_release_is_that_of_memory(
     folder: Path,  # noqa: F811
     frame: pl.DataFrame,  # noqa: F811
-    session: Any,
+    spark: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -135,29 +123,86 @@ def test_a_machine_that_is_lost(memory: Dataset, scan: Scan, tmp_path: Path) -> 
     assert marker.exists()
 
 
-def test_only_summaries_reach_the_driver(scan: Scan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_summaries_reach_the_driver(
+    scan: Scan,
+    folder: Path,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     received = []
-    collected = SparkRows._collected
+    classes = []
+    collected, counted = SparkRows._collected, SparkRows._counted
+
+    def counting_classes(self: SparkRows, *given: Any) -> Any:
+        before = len(received)
+        found = counted(self, *given)
+        classes.append(sum(one.nbytes for one in received[before:]))
+        return found
 
     def counting(self: SparkRows, found: Any) -> Any:
         table = collected(self, found)
-        received.append(table.nbytes)
+        received.append(table)
         return table
 
     monkeypatch.setattr(SparkRows, "_collected", counting)
+    monkeypatch.setattr(SparkRows, "_counted", counting_classes)
     study = dc.Study(scan, seed=SEED + 1).apply(METHODS["additive-noise"])
-    assert received and sum(received) < len(scan) / 2, "a byte for two records, in all"
+    assert received and sum(one.nbytes for one in received) < len(scan) / 2, "a byte for two records, in all"
     with pytest.raises(DataError, match="needs all rows in memory"):
         study.current.series("income")
     with pytest.raises(PlanError, match="do not come to the driver"):
         study.current.collect()
+    monkeypatch.setattr("discretion.release.large.SAMPLE", 1_000)
+    received.clear()
+    plan = make_plan(tmp_path, str(folder / "*.parquet"))
+    run_large(plan, scan_data(plan, engine="spark"), seed=SEED, publish=True).write(tmp_path / "out")
+    summaries = sum(one.nbytes for one in received) - sum(classes)
+    assert classes and summaries < 4 * len(scan), "of a whole release, with its sample after every step"
 
 
-def test_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_that_come_to_the_driver_have_a_limit(
+    memory: Dataset,  # noqa: F811
+    folder: Path,  # noqa: F811
+    spark: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("discretion.engines.spark.MOST_CLASSES", 1_000)
+    scan = dc.scan(folder, engine="spark", session=spark, **OPTIONS)
+    with pytest.raises(DataError, match=r"5,700 different combinations of age, region, sex.*use the engine `duckdb`"):
+        dc.KAnonymity(k=5)(scan)
+    rougher = dc.Generalize(levels={"age": 2, "region": 1})
+    found, expected = (dc.KAnonymity(k=5)(rougher(data, seed=1)) for data in (scan, memory))
+    assert found.value == expected.value and found.failing_records == expected.failing_records
+
+
+def test_a_frame_of_spark(folder: Path, frame: pl.DataFrame, spark: Any, tmp_path: Path) -> None:  # noqa: F811
+    given = spark.read.parquet(*map(str, sorted(folder.glob("*.parquet")))).coalesce(1)
+    scan = dc.scan(given, engine="spark", spill=tmp_path, **OPTIONS)
+    assert scan.store.session is given.sparkSession
+    assert rows_of(scan).sort("name").equals(dc.Dataset(frame, **OPTIONS).frame.sort("name"), null_equal=True)
+    del scan
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import SparkSession
 
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+
+
+@pytest.mark.usefixtures("no_session")
+def test_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("discretion.engines.spark.shutil.which", lambda name: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(PlanError, match="openjdk-17-jre-headless"):
+        spark_session()
+
+
+@pytest.mark.usefixtures("no_session")
+def test_spark_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    monkeypatch.setenv("SPARK_HOME", "/nowhere")
+    with pytest.raises(PlanError, match=r"did not start with the master 'local\[2\]'.*is Java 17"):
         spark_session()

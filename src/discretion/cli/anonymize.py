@@ -29,6 +29,7 @@ from discretion.cli.schema_options import (
     schema_options,
     seed_option,
     source_options,
+    take_engine,
     take_schema,
 )
 from discretion.errors import PlanError
@@ -112,7 +113,7 @@ def anonymize(source: str, target: str, **options: Any) -> None:  # fmt: skip
     left_out = _left_out(options["plan_file"])
     schema, reading = take_schema(options)
     outputs = (target, options["space"], options["step_file"], options["plan_out"], options["order_file"])
-    if options["engine"] == "duckdb":
+    if take_engine(options) is not None:
         _of_files(source, target, models, schema, reading, left_out, options, as_json, quiet)
         return
     check_outputs(*outputs, force=options["force"], as_json=as_json, dry_run=options["dry_run"])
@@ -142,7 +143,7 @@ def _of_files(
     if Path(target).exists() and not options["dry_run"]:
         raise PlanError(f"{target!r} exists: rows in files are written as a new folder of parts; name another one")
     seed = read_seed(options["seed_file"]) if options["seed_file"] else new_seed()
-    data = scan_file(source, schema, reading, memory=options["memory"])
+    data = scan_file(source, schema, reading, **(take_engine(options) or {}))
     data = data.drop([name for name in left_out if name in data.columns])
     with progress_bar(quiet) as progress:
         solution = _solve(data, models, options, progress)

@@ -20,7 +20,7 @@ from discretion.cli.console import (
     say,
     shown,
 )
-from discretion.cli.schema_options import engine_option, read_with, schema_options, take_schema
+from discretion.cli.schema_options import engine_option, read_with, schema_options, take_engine, take_schema
 from discretion.errors import DataError, PlanError
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ def assess(
     if page is not None:
         check_files([page], force=False)
     chosen = [_parse_measure(text) for text in measures]
-    if options["engine"] == "duckdb":
-        found, aligned_by = _assess_files(original, released, chosen, schema, reading, matching, options, quiet)
+    if (where := take_engine(options)) is not None:
+        found, aligned_by = _assess_files(original, released, chosen, schema, reading, matching, where, quiet)
     else:
         found, aligned_by = _assess_data(
             original, released, chosen, schema, reading, matching, quiet,
@@ -190,7 +190,7 @@ def _assess_data(
 
 def _assess_files(
     original: str, released: str, measures: Sequence[Measure], schema: Schema, reading: dict[str, Any],
-    matching: Matching, options: dict[str, Any], quiet: bool,
+    matching: Matching, where: dict[str, Any], quiet: bool,
 ) -> tuple[Assessment, str | None]:  # fmt: skip
     """Assess rows that stay in their files."""
     from pathlib import Path
@@ -203,8 +203,8 @@ def _assess_files(
     if matching.id_column is not None:
         raise PlanError("--id: rows that stay in their files are matched as they stand, or by --journal")
     whole = {name: value for name, value in reading.items() if name != "columns"}
-    before = scan_file(original, schema, reading, memory=options["memory"])
-    after = scan_file(released, schema, whole, memory=options["memory"])
+    before = scan_file(original, schema, reading, **where)
+    after = scan_file(released, schema, whole, **where)
     rows, steps = None, []
     if matching.journal is not None:
         rows = read_order(matching.journal)

@@ -10,13 +10,14 @@ import click
 from discretion.cli.assess import Matching, matching_options, read_released, take_matching
 from discretion.cli.console import ARROWS, DIRECTIONS, common_options, print_json, print_table, progress_bar, say, shown
 from discretion.cli.schema_options import (
-    cluster_option,
     data_option,
     dry_run_option,
+    engine_option,
     force_option,
     journal_option,
     out_option,
     seed_option,
+    take_engine,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @click.command(name="run")
 @click.argument("plan_file", metavar="PLAN")
 @data_option
-@cluster_option
+@engine_option
 @out_option
 @journal_option
 @seed_option
@@ -89,7 +90,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
 @click.command()
 @click.argument("plan_file", metavar="PLAN")
 @data_option
-@cluster_option
+@engine_option
 @click.option("--released", metavar="FILE", help="check this finished release against the plan's data and requirements")
 @matching_options
 @seed_option
@@ -124,11 +125,10 @@ def _carry_out(plan: Plan, options: Mapping[str, Any], quiet: bool, reuse: Any) 
     if options["seed_file"]:
         plan = replace(plan, seed_file=str(Path(options["seed_file"]).absolute()))
     with progress_bar(quiet) as progress:
-        if options["engine"] != "memory":
+        if (where := take_engine(options)) is not None:
             from discretion.release.large import run_large, scan_data
 
-            where = {"engine": options["engine"], "master": options["master"]}
-            scan = scan_data(plan, source, memory=options["memory"], **where)
+            scan = scan_data(plan, source, **where)
             release: Release = run_large(plan, scan, reuse=reuse, progress=progress, publish=True)
         else:
             release = run_plan(

@@ -51,35 +51,34 @@ def pairs_of(given: Sequence[str], option: str, shape: str) -> dict[str, Any]:
 data_option = click.option(
     "--data", "source", metavar="FILE", help="read this file instead of the plan's (`-`: standard input)"
 )
-engine_options = [
+_ENGINE = (
     click.option(
-        "--engine", type=click.Choice(["memory", "duckdb"]), default="memory", show_default=True,
-        help="where rows are worked on; duckdb: they stay in their Parquet files, and may be more than memory holds",
+        "--engine", type=click.Choice(["memory", "duckdb", "spark"]), default="memory", show_default=True,
+        help="where rows are worked on; duckdb, spark: they stay in their Parquet files, and may be more than memory "
+        "holds; spark: by the machines of a cluster, which must see these files and TMPDIR",
     ),
     click.option(
-        "--memory", metavar="SIZE", default="4GB", show_default=True, help="what duckdb may keep before it spills"
+        "--memory", metavar="SIZE", default="4GB", show_default=True,
+        help="what duckdb may keep before it spills, or the Java process of Spark on this machine",
     ),
-]  # fmt: skip
+    click.option(
+        "--master", metavar="MASTER", help="with --engine spark: the cluster, as Spark names it; default: local[2]"
+    ),
+)  # fmt: skip
 
 
 def engine_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say where rows are worked on."""
-    for option in reversed(engine_options):
+    for option in reversed(_ENGINE):
         command = option(command)
     return command
 
 
-def cluster_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add these options for what can also be done on a Spark cluster."""
-    master = click.option(
-        "--master", metavar="MASTER", help="with --engine spark: the cluster, as Spark names it; default: local[2]"
-    )
-    engine = click.option(
-        "--engine", type=click.Choice(["memory", "duckdb", "spark"]), default="memory", show_default=True,
-        help="where rows are worked on; duckdb, spark: they stay in their Parquet files, and may be more than memory "
-        "holds; spark: by the machines of a cluster, which must see these files and TMPDIR",
-    )  # fmt: skip
-    return engine(engine_options[1](master(command)))
+def take_engine(options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Say where rows that stay in their files are worked on; None where all are read into memory."""
+    if options["master"] is not None and options["engine"] != "spark":
+        raise PlanError("--master names a Spark cluster: give --engine spark, too")
+    return None if options["engine"] == "memory" else {name: options[name] for name in ("engine", "memory", "master")}
 
 
 out_option = click.option(

@@ -16,6 +16,7 @@ from discretion.cli.schema_options import (
     journal_option,
     out_option,
     seed_option,
+    take_engine,
 )
 
 if TYPE_CHECKING:
@@ -82,12 +83,12 @@ def run_table_command(plan_file: str, as_json: bool, quiet: bool, **options: Any
 
 def _source(plan: TablePlan, options: dict[str, Any]) -> Any:
     """Give the file that was named, or the rows of it where they stay in their files."""
-    if options["engine"] == "memory":
+    if (where := take_engine(options)) is None:
         return options["source"]
     from discretion.release.large import scan_data
 
-    plan.refuse_scan()
-    return scan_data(plan.plan, options["source"], memory=options["memory"])
+    plan.refuse_scan(remote=where["engine"] == "spark")
+    return scan_data(plan.plan, options["source"], **where)
 
 
 def _dry_run(plan: TablePlan, source: Any, as_json: bool, quiet: bool) -> None:

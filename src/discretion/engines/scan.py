@@ -43,6 +43,8 @@ _KEPT_BYTES = 1 << 30
 _OPEN = 32
 """Columns of a data set that wait in private files, each of which is open; those of one summary may be more."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+MOST_CLASSES = 10_000_000
+"""Combinations of values that may come, with their counts, from rows that are worked on elsewhere."""
 _MERGE_AT = 2_000_000
 """Classes of single batches that are gathered before they are added up."""
 
@@ -59,6 +61,16 @@ def spilling() -> Iterator[None]:
         if getattr(error, "errno", None) not in _FULL and not told:
             raise
         raise DataError("the disk is full: give a folder with more room as `spill`, or set TMPDIR") from None
+
+
+class ManyClasses(DataError):
+    """There are more combinations of values than may come from where the rows are."""
+
+    def __init__(self, names: Iterable[str], number: int) -> None:
+        super().__init__(
+            f"{number:,} different combinations of {', '.join(names)}, more than the {MOST_CLASSES:,} that come to the "
+            "driver: generalize these columns in a step before, name fewer of them, or use the engine `duckdb`"
+        )
 
 
 class RowMethod(Protocol):
@@ -334,11 +346,20 @@ class Scan(Dataset):
             return super().hierarchy(column)
 
         def bind() -> HierarchyLevels:
-            found = as_read(self.store.classes([column]).select(column), self.schema.only([column]))[column]
+            if self.store.remote:
+                found = self.cached("different values", self._different)[column]
+            else:
+                found = as_read(self.store.classes([column]).select(column), self.schema.only([column]))[column]
             present = found.fill_nan(None).drop_nulls() if found.dtype.is_float() else found.drop_nulls()
             return recipe.bind(present.unique(maintain_order=True).to_list(), column)
 
         return self.cached(("hierarchy", column), bind)
+
+    def _different(self) -> dict[str, pl.Series]:
+        """List the different values of every column with a hierarchy, in the order of their first rows."""
+        names = [name for name, column in self.schema.columns.items() if column.hierarchy is not None]
+        look = partial(_different_values, names)
+        return reduce(_more_values, self.each_batch(names, look, _more_values))
 
     def at_hand(self) -> Dataset:
         """Give the columns and their types, without rows."""
@@ -539,7 +560,8 @@ class Scan(Dataset):
         """Give the classes over some columns as data with counts, in the order of their first rows.
 
         Where only steps that draw nothing changed the columns, the classes of the original are counted by the engine
-        and the steps carried out on them; otherwise the rows pass by once. Memory: the classes.
+        and the steps carried out on them; otherwise, or where these are too many, the rows pass by once. Memory: the
+        classes.
         """
         self.require(columns)
         columns = list(dict.fromkeys(columns))
@@ -550,7 +572,12 @@ class Scan(Dataset):
         if any(step.draws for step in steps):
             return self._table_of_rows(columns)
         root = self.original
-        found = root.cached(("classes in files", tuple(needed)), lambda: self.store.classes(needed))
+        try:
+            found = root.cached(("classes in files", tuple(needed)), lambda: self.store.classes(needed))
+        except ManyClasses:
+            if not steps:
+                raise
+            return self._table_of_rows(columns)
         data = self._counted(as_read(found.select(needed), self.original.schema.only(needed)), found)
         for step in steps:
             data = step.carried_out(data)
@@ -808,6 +835,21 @@ def wider(one: Mapping[str, pl.DataType], other: Mapping[str, pl.DataType]) -> d
 
 def _wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
     return float(np.fmin(one[0], other[0])), float(np.fmax(one[1], other[1]))
+
+
+def _different_values(names: Sequence[str], piece: Piece) -> dict[str, pl.Series]:
+    return {name: piece.data.frame[name].unique(maintain_order=True) for name in names}
+
+
+def _more_values(one: Mapping[str, pl.Series], other: Mapping[str, pl.Series]) -> dict[str, pl.Series]:
+    import polars as pl
+
+    found = {}
+    for name in one:
+        found[name] = pl.concat([one[name], other[name]]).unique(maintain_order=True)
+        if len(found[name]) > MOST_CLASSES:
+            raise ManyClasses([name], len(found[name]))
+    return found
 
 
 _DIGIT_BITS = (11, 11, 11, 11, 11, 9)

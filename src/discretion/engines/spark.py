@@ -11,10 +11,14 @@ import atexit
 import os
 import re
 import shutil
+import subprocess
 import sys
+import tempfile
+import uuid
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
@@ -29,7 +33,7 @@ from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
 from discretion.data.text import Given
 from discretion.engines.duckdb import DuckdbRows, _metadata, _private_folder, _reading, _rechunked, data_files
-from discretion.engines.scan import COUNT, FIRST, Passing
+from discretion.engines.scan import COUNT, FIRST, MOST_CLASSES, ManyClasses, Passing, spilling
 from discretion.errors import DataError, DiscretionError, PlanError
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ _T = TypeVar("_T")
 _LOCAL = re.compile(r"local\[(\d+|\*)\]")
 _TRIES = 4
 """How often a task is tried, also on this machine, where Spark itself would give up at once."""
+_BUCKET_ROWS, _MOST_BUCKETS = 1 << 22, 64
+"""Records whose classes a task adds up, about, and into how many such tasks classes are dealt at most."""
 _RUN = 16
 """Batches of a task, about: a million rows."""
 
@@ -51,6 +57,8 @@ def spark_session(master: str | None = None, memory: str = "1GB", spill: str | P
     what to install.
     """
     try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
     except ModuleNotFoundError:
         raise PlanError("the engine `spark` needs pyspark: pip install 'discretion[spark]'") from None
@@ -61,15 +69,15 @@ def spark_session(master: str | None = None, memory: str = "1GB", spill: str | P
             "Spark needs Java 17: install it (Debian: openjdk-17-jre-headless), or set JAVA_HOME to where it is"
         )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    master = master or "local[2]"
+    named = master = master or "local[2]"
     size = re.sub(r"\s|i?B$", "", memory, flags=re.IGNORECASE)
     settings = {
         "spark.driver.memory": str(max(512, round(_megabytes(size)))) + "m",
+        "spark.driver.maxResultSize": "0",
         "spark.task.maxFailures": str(_TRIES),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "8",
-        "spark.log.level": "OFF",
     }
     if local := _LOCAL.fullmatch(master):
         master = f"local[{local[1]},{_TRIES}]"
@@ -80,10 +88,15 @@ def spark_session(master: str | None = None, memory: str = "1GB", spill: str | P
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(folder),
         }
-    builder = SparkSession.builder.master(master).appName("discretion")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    chosen = SparkConf().setMaster(master).setAppName("discretion").setAll(list(settings.items()))
+    try:
+        with _without_warnings():
+            quiet = None if SparkContext._gateway else launch_gateway(chosen, {"stderr": subprocess.DEVNULL})
+            return SparkSession(SparkContext(conf=chosen, gateway=quiet))
+    except Exception as error:
+        raise PlanError(
+            f"Spark did not start with the master {named!r} ({_kind_of(error)}): is the master there, and is Java 17?"
+        ) from None
 
 
 def open_spark(
@@ -104,7 +117,8 @@ def open_spark(
         return SparkRows(data_files(source), session, spill, columns, schema, given)
     folder = _private_folder(spill)
     try:
-        source.write.parquet(str(folder / "frame"))
+        with _on_cluster():
+            source.write.parquet(str(folder / "frame"))
         rows = SparkRows(data_files(folder / "frame"), session, spill, columns, schema, given)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -206,22 +220,13 @@ class SparkRows(DuckdbRows):
         return [_opened(loads(answers[number])) for number in range(tasks)]
 
     def _mapped(self, tasks: int, serve: Callable[..., Any], kinds: str) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # pyspark has not been tried with the newest pandas
+        with _without_warnings():
             return self.session.range(0, tasks, 1, tasks).mapInArrow(serve, kinds)
 
     def _collected(self, frame: Any) -> pa.Table:
         """Bring a small table to the driver: nothing else does."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return frame.toArrow()
-        except Exception as error:
-            said = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception))\b", str(error), re.MULTILINE)
-            raise DataError(
-                f"Spark gave a task up after {_TRIES} tries ({said[-1] if said else type(error).__name__}); its logs "
-                "say more"
-            ) from None
+        with _without_warnings(), _on_cluster():
+            return frame.toArrow()
 
     # --- rows ------------------------------------------------------------------------------------------------------
 
@@ -250,6 +255,8 @@ class SparkRows(DuckdbRows):
         self, rows: Passing, look: Callable[[Piece], _T], merge: Callable[[_T, _T], _T] | None = None
     ) -> list[_T]:
         """Give what is found in each batch, in their order, or in several of them put together."""
+        if not self.height:
+            raise DataError("the data has no rows")
         files = self.rows
 
         def work(run: tuple[int, int]) -> list[_T]:
@@ -302,47 +309,82 @@ class SparkRows(DuckdbRows):
         needed: tuple[str, ...],
         kinds: Mapping[str, pl.DataType],
     ) -> pl.DataFrame:
-        """Count each batch where it is, and let Spark SQL add up what the batches have in common."""
+        """Count each run of batches where it is, dealt into buckets of which each is then added up by one task."""
         import polars as pl
-        from pyspark.cloudpickle import dumps, loads
 
-        keys = [f"k{place}" for place in range(len(kinds))]
-        sent = dumps((self.rows, self.runs, make, needed, dict(kinds)))
+        files, buckets = self.rows, min(_MOST_BUCKETS, -(-self.height // _BUCKET_ROWS)) or 1
+        folder = Path(tempfile.mkdtemp(prefix="classes-", dir=self.spill))
 
-        def serve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            files, runs, doing, columns, wanted = loads(sent)
-            for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    for number, frame in files.batches(runs[place], columns):
-                        made, rows = doing(number, frame)
-                        yield from _partial(made, rows, wanted, number * BATCH_ROWS)
+        def deal(run: tuple[int, int]) -> list[int]:
+            each = (
+                _tallied(*make(number, frame), kinds, number * BATCH_ROWS)
+                for number, frame in files.batches(run, needed)
+            )
+            return _dealt(_added(each), folder / f"{run[0]}", buckets)
 
-        told = [
-            f"{key} {'string' if _as_text(kind) else 'long'}" for key, kind in zip(keys, kinds.values(), strict=True)
-        ]
-        tasks = len(self.runs)
-        parts = self._mapped(tasks, serve, ", ".join([*told, "n long", "r long"]))
-        listed = ", ".join(keys)
-        parts.createOrReplaceTempView("discretion_classes")
-        counted = self.session.sql(
-            f"SELECT {listed}, sum(n) AS n, min(r) AS r FROM discretion_classes GROUP BY {listed} ORDER BY r"
-        )
+        def add(bucket: int) -> pl.DataFrame:
+            return _added(pl.read_ipc(file) for file in sorted(folder.glob(f"*-{bucket}.arrow")))
+
         try:
-            found = pl.DataFrame(pl.from_arrow(self._collected(counted)))
+            dealt = np.array(self.spread(self.runs, deal)).sum(axis=0)
+            chosen = np.flatnonzero(dealt).tolist()
+            number = int(dealt.sum())
+            if number > MOST_CLASSES:
+                number = sum(self.spread(chosen, lambda one: len(add(one))))
+            if number > MOST_CLASSES:
+                raise ManyClasses(kinds, number)
+            found: pl.DataFrame = pl.concat(self.spread(chosen, add)).sort(FIRST).cast(dict(kinds))
         finally:
-            self.session.catalog.dropTempView("discretion_classes")
-        columns = [_decoded(found[key], name, kind) for key, (name, kind) in zip(keys, kinds.items(), strict=True)]
-        return pl.DataFrame([*columns, found["n"].alias(COUNT), found["r"].alias(FIRST)])
+            shutil.rmtree(folder, ignore_errors=True)
+        return found
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give a name to write under; the file gets its own when it is whole, also where another task writes it too."""
+    new = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    try:
+        yield new
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Keep to itself what pyspark says of newer libraries than it was tried with."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _on_cluster() -> Iterator[None]:
+    """Say in one line what the cluster did not manage."""
+    try:
+        yield
+    except Exception as error:
+        raise DataError(
+            f"Spark gave a task up after {_TRIES} tries ({_kind_of(error)}); the logs of its machines say more"
+        ) from None
+
+
+def _kind_of(error: Exception) -> str:
+    """Name the innermost error that a message of Spark tells of; its words might hold values."""
+    said = re.findall(r"^(?:Caused by: )?(?:[\w.$]+\.)?(\w+(?:Error|Exception))\b", str(error), re.MULTILINE)
+    return said[-1] if said else type(error).__name__
 
 
 def _answer(work: Callable[[_T], Any], item: _T) -> tuple[str, Any]:
     """Do a piece of work; what is wrong with data or plan is an answer too, since to try again would not help."""
     try:
-        return "", work(item)
+        with spilling():
+            return "", work(item)
     except KeyNeeded:
         return "KeyNeeded", ""
     except DiscretionError as error:
-        return type(error).__name__, str(error)
+        known = (one.__name__ for one in type(error).__mro__)
+        return next(name for name in known if hasattr(discretion.errors, name)), str(error)
 
 
 def _opened(answer: tuple[str, Any]) -> Any:
@@ -358,57 +400,40 @@ def _piece(data: Dataset, number: int) -> Piece:
     return Piece(data, 0, len(data), number * BATCH_ROWS)
 
 
-def _as_text(kind: pl.DataType) -> bool:
+def _tallied(frame: pl.DataFrame, rows: Any, kinds: Mapping[str, pl.DataType], start: int) -> pl.DataFrame:
+    """Count the classes of a batch: values that are equal written alike, how many, and the first row."""
     import polars as pl
-
-    return kind in (pl.String, pl.Categorical, pl.Enum)
-
-
-def _partial(frame: pl.DataFrame, rows: Any, kinds: Mapping[str, pl.DataType], start: int) -> Iterator[pa.RecordBatch]:
-    """Count the classes of a batch: keys as Spark takes them, how many, and the first row."""
-    import polars as pl
-    import pyarrow as pa
 
     if sets := [name for name, kind in kinds.items() if kind.is_nested()]:
         raise PlanError(f"columns {', '.join(sets)} hold sets, which are not counted on Spark; use the engine `duckdb`")
-    encoded = [_encoded(frame[name].cast(kind)).alias(f"k{place}") for place, (name, kind) in enumerate(kinds.items())]
-    counted = (
-        pl.DataFrame([*encoded, pl.Series("r", np.asarray(rows, np.int64) + start)])
-        .group_by([one.name for one in encoded])
-        .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("r").min())
-        .select(*(one.name for one in encoded), "n", "r")
-    )
-    table = counted.to_arrow()
-    plain = pa.schema(
-        [(one.name, pa.string() if pa.types.is_large_string(one.type) else one.type) for one in table.schema]
-    )
-    yield from table.cast(plain).combine_chunks().to_batches()
+    alike = []
+    for name, kind in kinds.items():
+        column = pl.col(name).cast(kind)
+        if kind.is_float():
+            column = pl.when(column.is_nan()).then(pl.lit(float("nan"), kind)).otherwise(column + 0.0).alias(name)
+        alike.append(column.cast(pl.String) if kind in (pl.Categorical, pl.Enum) else column)
+    tally = pl.Series(FIRST, np.asarray(rows, np.int64) + start)
+    return _added([frame.select(alike).with_columns(tally, pl.lit(1, pl.Int64).alias(COUNT))])
 
 
-def _encoded(series: pl.Series) -> pl.Series:
-    """Write values as texts or whole numbers of 64 bits: floats as their bits, dates as days."""
+def _added(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     import polars as pl
 
-    if _as_text(series.dtype):
-        return series.cast(pl.String)
-    if series.dtype.is_float():
-        plain = series.cast(pl.Float64) + 0.0
-        bits = pl.Series(np.where(np.isnan(plain.to_numpy()), np.nan, plain.to_numpy()).view(np.int64))
-        return pl.select(pl.when(series.is_null()).then(None).otherwise(bits)).to_series()
-    if series.dtype == pl.UInt64:
-        return series.reinterpret(signed=True)
-    return series.to_physical().cast(pl.Int64)
+    whole = pl.concat(parts)
+    keys = [name for name in whole.columns if name not in (COUNT, FIRST)]
+    return whole.group_by(keys).agg(pl.col(COUNT).sum(), pl.col(FIRST).min())
 
 
-def _decoded(series: pl.Series, name: str, kind: pl.DataType) -> pl.Series:
+def _dealt(classes: pl.DataFrame, stem: Path, buckets: int) -> list[int]:
+    """Write classes into a file for each bucket, which the values decide; give how many each has."""
     import polars as pl
 
-    if kind.is_float():
-        values = pl.Series(series.fill_null(0).to_numpy().view(np.float64))
-        plain = pl.select(pl.when(series.is_null()).then(None).otherwise(values)).to_series()
-        return plain.cast(kind).alias(name)
-    if kind == pl.UInt64:
-        return series.reinterpret(signed=False).alias(name)
-    if kind.is_temporal():
-        return series.cast(pl.Int32 if kind == pl.Date else pl.Int64).cast(kind).alias(name)
-    return series.cast(kind).alias(name)
+    bucket = classes.drop(COUNT, FIRST).hash_rows(seed=0) % buckets
+    sizes = []
+    for number in range(buckets):
+        part = classes.filter(bucket == pl.lit(number, pl.UInt64))
+        sizes.append(len(part))
+        if len(part):
+            with whole(stem.with_name(f"{stem.name}-{number}.arrow")) as new:
+                part.write_ipc(new)
+    return sizes

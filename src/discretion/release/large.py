@@ -86,24 +86,36 @@ def scan_data(
             f"data: {', '.join(others)}: rows that stay in their files are read from Parquet or text, without these"
         )
     place = path if source else plan.resolve(path)
-    columns, given = plan.data.get("columns"), Given(**dialect)
-    if engine == "spark":
-        from discretion.engines.spark import open_spark
-
-        store: DuckdbRows = open_spark(place, master, None, memory, None, columns, plan.schema, given)
-    else:
-        store = DuckdbRows(data_files(place), memory, columns=columns, schema=plan.schema, given=given)
+    store = _store(place, engine, master, memory, plan.data.get("columns"), plan.schema, Given(**dialect))
     check_columns(plan, tuple(store.kinds))
     return Scan(store, plan.schema.only(list(store.kinds)))
 
 
-def scan_file(source: str | Path, schema: Schema, reading: Mapping[str, Any], *, memory: str = "4GB") -> Scan:
+def scan_file(
+    source: str | Path,
+    schema: Schema,
+    reading: Mapping[str, Any],
+    *,
+    memory: str = "4GB",
+    engine: str = "duckdb",
+    master: str | None = None,
+) -> Scan:
     """Open data whose rows stay in their files, with the roles of those columns that it has."""
     if others := sorted(set(reading) - {one.name for one in fields(Given)} - {"columns"}):
         raise PlanError(f"{', '.join(others)}: rows that stay in their files are read from Parquet or text, without")
     given = Given(**{name: value for name, value in reading.items() if name != "columns"})
-    store = DuckdbRows(data_files(source), memory, columns=reading.get("columns"), schema=schema, given=given)
+    store = _store(source, engine, master, memory, reading.get("columns"), schema, given)
     return Scan(store, schema.only([name for name in store.kinds if name in schema.columns]))
+
+
+def _store(
+    place: str | Path, engine: str, master: str | None, memory: str, columns: Any, schema: Schema, given: Given
+) -> DuckdbRows:
+    if engine == "spark":
+        from discretion.engines.spark import open_spark
+
+        return open_spark(place, master, None, memory, None, columns, schema, given)
+    return DuckdbRows(data_files(place), memory, columns=columns, schema=schema, given=given)
 
 
 def run_large(

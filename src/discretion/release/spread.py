@@ -7,10 +7,8 @@ whole, so that one that Spark repeats changes nothing; the public folder gets it
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -24,7 +22,7 @@ from discretion.context import BATCH_ROWS, Progress
 from discretion.data.dataset import Dataset, Piece
 from discretion.data.schema import Schema
 from discretion.engines.scan import Passing, Scan, one_level, wider
-from discretion.engines.spark import RowFiles, SparkRows
+from discretion.engines.spark import RowFiles, SparkRows, whole
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import key_order, keyed_mix
 from discretion.release import large
@@ -89,7 +87,7 @@ class _Carrier:
         places: list[Ints] = []
         repeating = [name for name, kind in kinds.items() if not kind.is_float() and not kind.is_nested()]
         schema = pl.DataFrame(schema=self.kinds).to_arrow().schema
-        with _whole(part) as new, pq.ParquetWriter(new, schema, use_dictionary=repeating) as writer:
+        with whole(part) as new, pq.ParquetWriter(new, schema, use_dictionary=repeating) as writer:
             for number, frame in self.files.batches(run, self.rows.columns):
                 every, start = self.rows.states(number, frame), number * BATCH_ROWS
                 low, high = np.searchsorted(self.positions, [start, start + len(frame)])
@@ -105,7 +103,7 @@ class _Carrier:
                     writer.write_table(last.cast(pl.Schema(self.kinds)).to_arrow())
                     places.append(every[-1].row_ids.astype(np.int64) + start)
         rows = np.concatenate([np.empty(0, np.int64), *places])
-        with _whole(part.with_suffix(".places")) as new, new.open("wb") as file:
+        with whole(part.with_suffix(".places")) as new, new.open("wb") as file:
             file.write(rows.tobytes())
         return _Made(states, hidden, kinds, part, len(rows))
 
@@ -118,17 +116,6 @@ def _kept(state: _State, data: Dataset, inside: Ints, start: int) -> _State:
     masks = {name: data.suppressed(name)[chosen] for name in data.columns}
     levels = {name: one_level(name, level) for name, level in data.levels.items()}
     return _State([*state.frames, frame], [*state.masks, masks], data.changed, data.schema, levels)
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Give a name to write under; the file gets its own when it is whole."""
-    new = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    try:
-        yield new
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def carry_out(current: Scan, original: Dataset, positions: Ints, progress: Progress) -> large.Carried:
@@ -229,7 +216,7 @@ def _note(order: Path, start: int, places: Ints) -> None:
 
 
 def _copied(part: Path, target: Path, start: int, order: Path) -> str:
-    with _whole(target) as new:
+    with whole(target) as new:
         shutil.copyfile(part, new)
     _note(order, start, _places(part))
     return sha256_of(target)
@@ -265,11 +252,11 @@ def _dealt(part: Path, start: int, key: bytes, buckets: int) -> list[int]:
             at += len(frame)
     sizes = []
     for number, frames in enumerate(dealt):
-        whole = pl.concat(frames)
-        sizes.append(len(whole))
-        if len(whole):
-            with _whole(_bucket(part, number)) as new:
-                whole.write_ipc(new)
+        dealing = pl.concat(frames)
+        sizes.append(len(dealing))
+        if len(dealing):
+            with whole(_bucket(part, number)) as new:
+                dealing.write_ipc(new)
     return sizes
 
 
@@ -279,7 +266,7 @@ def _sorted(files: Sequence[Path], target: Path, start: int, order: Path) -> str
 
     frame = pl.concat([pl.read_ipc(file) for file in files])
     part = frame[key_order(frame[large.KEY].to_numpy())]
-    with _whole(target) as new:
+    with whole(target) as new:
         part.drop(large.KEY, large.PLACE).write_parquet(new, compression="snappy")
     _note(order, start, part[large.PLACE].to_numpy())
     return sha256_of(target)

@@ -469,8 +469,8 @@ class TablePlan:
         """Give a path of the plan relative to the plan's folder; URLs and absolute paths stay."""
         return self.plan.resolve(path)
 
-    def refuse_scan(self) -> None:
-        """Raise if the table needs more than single columns of its records in memory."""
+    def refuse_scan(self, remote: bool = False) -> None:
+        """Raise if the table needs more than single columns of its records in memory, or (`remote`) than counts."""
         drawn = self.protect.kind == "perturb" and "record_key" not in self.table
         problems = [
             words
@@ -483,6 +483,13 @@ class TablePlan:
         ]
         if problems:
             raise PlanError([*problems, "use the engine `memory`"])
+        if remote:
+            from discretion.tables.tabulate import refuse_remote
+
+            names = ("value", "weight", "contributor", "waivers", "requests", "record_key")
+            asked = [name for name in names if self.table.get(name)]
+            asked += [self.protect.kind] if self.protect.kind in ("restructure", "perturb") else []
+            refuse_remote(asked, len(table_lists(self.table["by"])))
 
     def run(
         self,

@@ -15,12 +15,25 @@ from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.tables.cells import MANUAL, Cells, Packer, Response, Status, row_keys
 from discretion.tables.dimensions import TOTAL, Dimension
 from discretion.tables.linear_program import Program, solve
-from discretion.tables.tabulate import Amounts, Figures, check_hierarchies, closed, rolled, table_lists, united
+from discretion.tables.tabulate import (
+    COUNT,
+    Amounts,
+    Figures,
+    check_hierarchies,
+    classified,
+    closed,
+    coded,
+    rolled,
+    table_lists,
+    united,
+    with_empty,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
     from discretion.tables.cells import Cells
+    from discretion.tables.tabulate import Empty, Missing
 
 
 # What can lie behind linked tables that came ready-made: the combinations of their leaves, and values for them.
@@ -186,6 +199,32 @@ def _system(
     cells = _assembled(figures, dims, (tables, in_table), (joined, np.full(len(joined), np.nan)), named)
     check_covered(cells)
     return cells, computed
+
+
+def from_classes(
+    classes: Dataset, names: Sequence[str], hierarchies: Mapping[str, Any], top: int, missing: Missing, empty: Empty
+) -> Cells:
+    """Count records by combinations of values that somebody else counted; each record is a respondent of its own.
+
+    Nothing but these numbers is known, nor needed: in a table of counts all contributions are alike.
+    """
+    variables = [coded(classes, name, hierarchies.get(name), missing) for name in names]
+    dims, places = tuple(dim for dim, _ in variables), range(len(names))
+    rows = classified(variables)
+    leaves, place = np.unique(np.column_stack([codes[rows] for _, codes in variables]), axis=0, return_inverse=True)
+    count = np.bincount(place.ravel(), np.asarray(classes.counts)[rows], len(leaves)).astype(np.int64)
+    largest = (np.arange(top) < count[:, None]).astype(np.float64)
+    ids = np.where(largest > 0, np.arange(largest.size).reshape(largest.shape), -1).astype(np.int32)
+    leaves = leaves.astype(np.int32)
+    inner = Figures(leaves, (Amounts(count.astype(np.float64), count, largest, ids),), count.astype(np.float64))
+    figures = rolled(inner, closed(leaves, dims, places))
+    if empty == "keep":
+        figures, inner = with_empty(figures, dims, places), with_empty(inner, dims, places, leaves=True)
+    (inner, _), (figures, in_table) = united([inner], dims, True), united([figures], dims, True)
+    known = inner.codes, inner.amounts[0].value
+    cells = _assembled(figures, dims, ((tuple(names),), in_table), known, (COUNT, True, True))
+    left_out = classes.records - int(count.sum())
+    return replace(cells, notes=(f"{left_out} records without a classifying value were left out",) if left_out else ())
 
 
 @dataclass(frozen=True, eq=False)

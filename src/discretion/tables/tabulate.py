@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
+from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.tables.cells import (
@@ -421,7 +422,7 @@ def cells_of(
     if entries.weights != "contributions" and (entries.weight != 1).any():
         parts = [_as_read(part, entries, dims, columns, top) for part, columns in zip(parts, variables, strict=True)]
     if empty == "keep":
-        parts = [_with_empty(part, dims, columns) for part, columns in zip(parts, variables, strict=True)]
+        parts = [with_empty(part, dims, columns) for part, columns in zip(parts, variables, strict=True)]
         entries = _with_empty_inner(entries, dims)
     figures, in_table = united(parts, dims, empty == "keep")
     inner_values = [
@@ -498,9 +499,10 @@ def united(parts: Sequence[Figures], dims: Sequence[Dimension], unordered: bool 
     return Figures.stack(parts, first), in_table
 
 
-def _with_empty(cells: Figures, dims: Sequence[Dimension], variables: Sequence[int]) -> Figures:
-    """Add the cells of a table that have no records."""
-    choices = [np.arange(len(dim)) if j in variables else np.zeros(1, np.int64) for j, dim in enumerate(dims)]
+def with_empty(cells: Figures, dims: Sequence[Dimension], variables: Sequence[int], *, leaves: bool = False) -> Figures:
+    """Add the cells of a table that have no records; only those of `leaves`, where asked for."""
+    listed = [np.flatnonzero(dim.leaves) if leaves else np.arange(len(dim)) for dim in dims]
+    choices = [codes if j in variables else np.zeros(1, np.int64) for j, codes in enumerate(listed)]
     every = _combinations(choices)
     known = Packer.fit(cells.codes, [len(dim) for dim in dims]).find(every)
     new = every[known < 0]
@@ -592,17 +594,28 @@ def tabulate(
     if not len(data):
         raise DataError("the data has no rows; there is nothing to tabulate")
     check_hierarchies(hierarchies, names)
-    more = (value, weight, contributor, waivers, requests, record_key, list((hierarchies or {}).values()))
-    data = data.projected([*names, *data.having("weight"), *_names_in(more, data)])
-    coded = [_coded(data, name, (hierarchies or {}).get(name), missing) for name in names]
-    placed = _classified(coded)
+    trees = list((hierarchies or {}).values())
+    if isinstance(data, Scan) and data.store.remote:
+        from discretion.tables.ready import from_classes
+
+        weight = None if weight is False or (weight is None and not data.having("weight")) else "weight"
+        more = {"value": value, "weight": weight, "contributor": contributor, "waivers": waivers, "requests": requests,
+                "record_key": record_key, "previous": previous or None}  # fmt: skip
+        refuse_remote([name for name, one in more.items() if one is not None], len(tables))
+        return from_classes(
+            data.table([*names, *_names_in(trees, data)]), names, hierarchies or {}, top, missing, empty
+        )
+    used = (value, weight, contributor, waivers, requests, record_key, trees)
+    data = data.projected([*names, *data.having("weight"), *_names_in(used, data)])
+    variables = [coded(data, name, (hierarchies or {}).get(name), missing) for name in names]
+    placed = classified(variables)
     rows = placed[_weights(data, weight)[placed] > 0]
     if not len(rows) and len(placed):
         raise DataError(f"all {len(placed)} records have the weight 0; there is nothing to tabulate")
     respondents = _respondents(data, contributor)
     records = _entries(data, rows, respondents, value, weight, waivers, requests, record_key)
-    dims = tuple(dim for dim, _ in coded)
-    codes = np.column_stack([codes[rows] for _, codes in coded]).astype(np.int32)
+    dims = tuple(dim for dim, _ in variables)
+    codes = np.column_stack([codes[rows] for _, codes in variables]).astype(np.int32)
     entries = replace(build(records, codes, tuple(len(dim) for dim in dims)), weights=weights)
     left_out, idle = len(data) - len(placed), len(placed) - len(rows)
     notes: tuple[str, ...] = (f"{left_out} records without a classifying value were left out",) if left_out else ()
@@ -613,6 +626,17 @@ def tabulate(
         if previous
         else cells
     )
+
+
+def refuse_remote(asked: Sequence[str], tables: int = 1) -> None:
+    """Raise if a table of rows on a cluster asks for more than to count their combinations of values."""
+    if tables > 1:
+        asked = [*asked, "linked tables"]
+    if asked:
+        raise PlanError(
+            f"{', '.join(asked)}: on a Spark cluster a table counts records by one list of variables; for what "
+            "single records contribute use the engine `duckdb`"
+        )
 
 
 def _names_in(given: Any, data: Dataset) -> list[str]:
@@ -637,7 +661,7 @@ def _check_options(top: int, missing: str, empty: str, weights: str) -> None:
         raise PlanError(problems)
 
 
-def _classified(coded: Sequence[tuple[Dimension, Ints32]]) -> Ints:
+def classified(coded: Sequence[tuple[Dimension, Ints32]]) -> Ints:
     """Give the rows that have a code of every variable."""
     rows = np.flatnonzero(np.logical_and.reduce([codes >= 0 for _, codes in coded]))
     if not len(rows):
@@ -702,7 +726,7 @@ def check_hierarchies(hierarchies: Mapping[str, Any] | None, names: Sequence[str
             raise PlanError(f"hierarchies: {unknown('variable', name, names)}")
 
 
-def _coded(data: Dataset, name: str, spec: Any, missing: Missing) -> tuple[Dimension, Ints32]:
+def coded(data: Dataset, name: str, spec: Any, missing: Missing) -> tuple[Dimension, Ints32]:
     """Give the variable and the leaf of each record; −1 for records that are left out."""
     column = data.codes(name)
     values = [value for value in column.values if value is not None]

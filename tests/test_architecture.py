@@ -13,7 +13,7 @@ import discretion
 
 ROOT = Path(discretion.__file__).parent
 FLOORS = (
-    ("errors", "part", "context", "kernels", "display"),
+    ("errors", "part", "context", "kernels", "display", "solve"),
     ("data",),
     ("engines",),
     ("method", "measure", "model"),

@@ -10,8 +10,7 @@ import pytest
 
 import discretion as dc
 from discretion.errors import DataError, PlanError
-from discretion.tables.attacker import Attacker
-from discretion.tables.attacker_system import Prior
+from discretion.tables.attacker import Attacker, Prior
 from tests.shared import reference
 from tests.tables import brute
 

@@ -12,7 +12,7 @@ import pytest
 import discretion as dc
 from discretion.context import Context
 from discretion.errors import Cancelled, Infeasible, PlanError
-from discretion.tables.attacker_system import Prior
+from discretion.tables.attacker import Prior
 from discretion.tables.elimination import eliminate
 from discretion.tables.levels import Rooms, costs, frame_of, levels
 from tests.shared import reference

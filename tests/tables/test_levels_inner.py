@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.tables.attacker_system import Prior
+from discretion.tables.attacker import Prior
 from discretion.tables.levels import InnerModel, RoomModel, Rooms, costs, first_equal, frame_of, levels
 from tests.tables import brute
 from tests.tables.test_levels import KINDS, protected

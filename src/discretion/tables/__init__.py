@@ -12,7 +12,7 @@ _NAMES = {
     "Contributions": "cells",
     "Dimension": "dimensions",
     "Previous": "previous",
-    "Prior": "attacker_system",
+    "Prior": "attacker",
     "Protected": "suppression",
     "Response": "cells",
     "Sparse": "cells",

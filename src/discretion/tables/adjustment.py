@@ -11,7 +11,7 @@ import numpy as np
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats
-from discretion.tables.linear_program import Program, ProgramSolution, power_above, solve
+from discretion.solve import Program, ProgramSolution, power_above, solve
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells

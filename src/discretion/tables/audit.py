@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from discretion.context import Context, Progress, ignore_progress
 from discretion.errors import PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker import Attacker, Found
-from discretion.tables.attacker_system import Matrix, Prior, System, blocks
+from discretion.solve import RAY, Matrix
+from discretion.tables.attacker import Attacker, Found, Prior, System, blocks
 from discretion.tables.controlled_rounding import rounding_reach
-from discretion.tables.engines.engine import at_least_ruled
-from discretion.tables.linear_program import RAY
+from discretion.tables.engines.algorithms import at_least_ruled
 from discretion.tables.previous import Forms, told_apart, widened, widened_prior
 
 if TYPE_CHECKING:

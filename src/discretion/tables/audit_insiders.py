@@ -13,8 +13,8 @@ import numpy as np
 from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.kernels.circuits import Net, certified
-from discretion.tables.attacker import Attacker
-from discretion.tables.attacker_system import Matrix, Prior, System
+from discretion.solve import LinearProgram, Matrix
+from discretion.tables.attacker import Attacker, Prior, System
 from discretion.tables.audit import (
     SLACK,
     Audit,
@@ -27,7 +27,6 @@ from discretion.tables.audit import (
     push_many,
     whole_numbers,
 )
-from discretion.tables.linear_program import LinearProgram
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells

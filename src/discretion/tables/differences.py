@@ -11,7 +11,7 @@ import numpy as np
 
 from discretion.kernels.arrays import Bools, Ints
 from discretion.kernels.circuits import INSIDE, OUTSIDE, cut_below
-from discretion.tables.attacker_system import Matrix
+from discretion.solve import Matrix
 from discretion.tables.cells import row_keys
 from discretion.tables.previous import Differences, Division, Forms, on_all_tables
 

@@ -13,11 +13,10 @@ import numpy as np
 from discretion.context import Context
 from discretion.errors import DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker import Attacker
-from discretion.tables.attacker_system import Matrix, Prior, spread, without_repeats
+from discretion.solve import LinearProgram, Matrix
+from discretion.tables.attacker import Attacker, Prior, spread, without_repeats
 from discretion.tables.audit import EXACT, SLACK, Clock, Targets, certify, push_many, targets_of
 from discretion.tables.audit_insiders import Failure, Group, Knowledge, Proof, Secrets, without_room
-from discretion.tables.linear_program import LinearProgram
 
 if TYPE_CHECKING:
     from discretion.tables.audit import Audit

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from discretion.context import Context
-from discretion.errors import DiscretionError, Infeasible, PlanError
+from discretion.errors import Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker_system import Prior
+from discretion.solve import LARGEST, GrowingProgram, LinearProgram
+from discretion.tables.attacker import Prior
 from discretion.tables.audit import EXACT, whole_numbers
 from discretion.tables.audit_insiders import Group, Knowledge
 from discretion.tables.levels import audited, costs, empty, failing_pairs, levels, protect_respondents
-from discretion.tables.linear_program import LARGEST, power_above, quiet_solver
 
 if TYPE_CHECKING:
     from discretion.tables.cells import Cells
@@ -59,9 +59,6 @@ class Attack:
     """
 
     def __init__(self, cells: Cells) -> None:
-        import highspy
-
-        self._statuses = highspy.HighsModelStatus
         negative = Prior.of(cells).negative
         reach = 2.0 * float(np.abs(cells.inner_value).sum()) + float(cells.upper_required.max(initial=0.0)) + 1.0
         self.high = np.full(len(cells), reach)
@@ -80,25 +77,17 @@ class Attack:
         """(unknowns,) how far below its value each may lie when it is chosen; who knows more knows less room"""
         self._most_above = np.full(len(self._cell), reach)
         self._cells, self._amounts, self._floors = cells, cells.inner_value, not negative
-        self._solver: Any = quiet_solver(primal=True)
-        self._solver.passModel(self._model(cells, highspy))
-        self._numbers = np.arange(len(self._cell), dtype=np.int32)
+        self._program = self._program_of(cells)
+        self._numbers = np.arange(len(self._cell))
         self.goals = _goals(cells, negative)
 
-    def _model(self, cells: Cells, highspy: Any) -> Any:
+    def _program_of(self, cells: Cells) -> LinearProgram:
         from scipy.sparse import eye_array, hstack
 
         sums = cells.x.to_scipy().T.tocsr()[self._outer]
         rows = hstack([sums, -eye_array(len(self._outer))]).tocsr()
-        lp = highspy.HighsLp()
-        lp.num_row_, lp.num_col_ = rows.shape
-        lp.col_cost_ = lp.col_lower_ = lp.col_upper_ = np.zeros(rows.shape[1])
-        lp.row_lower_ = lp.row_upper_ = np.zeros(rows.shape[0])
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = rows.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = rows.indices.astype(np.int32)
-        lp.a_matrix_.value_ = rows.data
-        return lp
+        nothing = tuple(np.zeros(size) for size in rows.shape)
+        return LinearProgram(rows, (nothing[1],) * 2, (nothing[0],) * 2, nothing[1], primal=True)
 
     def objections(self, chosen: Floats, whole: bool, ctx: Context, weary: Any) -> list[Cut]:
         """Give conditions that a pattern misses; none for a whole pattern means that it protects every cell."""
@@ -157,7 +146,7 @@ class Attack:
         extent = np.where(shown, chosen[self._cell], 1.0)
         below = np.minimum(self._most_below / unit, most) * extent
         above = np.minimum(self._most_above / unit, most) * extent
-        self._solver.changeColsBounds(len(below), self._numbers, -below, above)
+        self._program.bound(self._numbers, -below, above)
 
     def _unmet(self, goals: list[Goal], unit: float, ctx: Context) -> list[Goal]:
         """Push all goals at once in random directions, and give those that were not seen to be met."""
@@ -212,20 +201,9 @@ class Attack:
 
     def _farthest(self, objective: Floats) -> tuple[Floats, Floats]:
         """Give the deviations (in units) that make an objective largest, and the reduced costs."""
-        self._solver.changeColsCost(len(self._numbers), self._numbers, -objective)
-        self._solver.run()
-        status = self._solver.getModelStatus()
-        if status != self._statuses.kOptimal:
-            self._solver.clearSolver()
-            self._solver.run()
-            status = self._solver.getModelStatus()
-        if status != self._statuses.kOptimal:
-            raise DiscretionError(
-                f"optimal: an attacker's program could not be solved ({self._solver.modelStatusToString(status)})"
-            )
-        solution = self._solver.getSolution()
-        price = np.asarray(solution.col_dual, np.float64)
-        return np.asarray(solution.col_value, np.float64), np.where(np.abs(price) < 1e-9, 0.0, price)
+        found, _ = self._program.farthest(objective)
+        price = self._program.reduced_costs
+        return found, np.where(np.abs(price) < 1e-9, 0.0, price)
 
 
 def _by_size(goals: list[Goal]) -> Iterator[tuple[float, list[Goal]]]:
@@ -259,64 +237,35 @@ class Master:
     """A yes or no for each cell (1: suppressed); sensitive cells are 1, unusable ones 0."""
 
     def __init__(self, cost: Floats, primary: Bools, usable: Bools) -> None:
-        import highspy
-
-        self._highspy = highspy
-        make: Any = highspy.Highs
-        self._solver: Any = make()
-        self._solver.setOptionValue("output_flag", False)
-        self._solver.setOptionValue("threads", 1)
-        self._solver.setOptionValue("mip_rel_gap", 0.0)
-        self._solver.setOptionValue("mip_abs_gap", 0.0)
-        self.size = len(cost)
-        self._numbers = np.arange(self.size, dtype=np.int32)
-        self._low, self._high = primary.astype(np.float64), usable.astype(np.float64)
-        self._solver.addVars(self.size, self._low, self._high)
-        self._unit = power_above(cost)
-        self._solver.changeColsCost(self.size, self._numbers, cost / self._unit)
+        self._program = GrowingProgram(primary.astype(np.float64), usable.astype(np.float64), cost, exact=True)
 
     def whole(self) -> None:
         """Ask for whole numbers from now on."""
-        kind = self._highspy.HighsVarType.kInteger
-        self._solver.changeColsIntegrality(self.size, self._numbers, np.full(self.size, kind))
+        self._program.make_whole(np.arange(self._program.size))
 
     def add(self, least: float, cells: Ints, weights: Floats) -> None:
         """Require Σ weights · chosen ≥ least."""
-        self._solver.addRow(least, self._highspy.kHighsInf, len(cells), cells.astype(np.int32), weights)
+        self._program.add(cells, weights, least)
 
     def exclude(self, room: float) -> int:
         """Exclude cells that cost more than `room` beyond the program just solved (no whole numbers); count them."""
-        reduced = np.asarray(self._solver.getSolution().col_dual, np.float64) * self._unit
-        out = (reduced > room) & (self._low == 0) & (self._high == 1)
-        self._high[out] = 0.0
-        self._solver.changeColsBounds(self.size, self._numbers, self._low, self._high)
+        low, high = self._program.low, self._program.high
+        out = (self._program.reduced_costs > room) & (low == 0) & (high == 1)
+        self._program.limit(np.where(out, 0.0, high))
         return int(out.sum())
 
     def start(self, chosen: Bools) -> None:
         """Tell the solver a pattern that is known to be possible."""
-        solution = self._highspy.HighsSolution()
-        solution.col_value = np.maximum(chosen, self._low).astype(np.float64).tolist()
-        self._solver.setSolution(solution)
+        self._program.start(chosen.astype(np.float64))
 
     def solve(self, seconds: float, bound: float) -> tuple[Floats | None, float]:
         """Give the cheapest choice and a lower bound of the cost; None when time is over, or no choice is left."""
-        if np.isfinite(seconds):
-            self._solver.setOptionValue("time_limit", self._solver.getRunTime() + max(seconds, 0.01))
-        self._solver.run()
-        status = self._solver.getModelStatus()
-        statuses = self._highspy.HighsModelStatus
-        if status == statuses.kTimeLimit:
-            dual = float(self._solver.getInfo().mip_dual_bound) * self._unit
-            return None, max(bound, dual) if np.isfinite(dual) else bound
-        if status == statuses.kInfeasible:
-            return None, np.inf
-        if status != statuses.kOptimal:
-            raise DiscretionError(
-                f"optimal: the program could not be solved ({self._solver.modelStatusToString(status)})"
-            )
-        value = np.clip(np.asarray(self._solver.getSolution().col_value, np.float64), 0.0, 1.0)
+        found = self._program.solve(seconds)
+        if not found.found:
+            return None, max(bound, found.bound)
+        value = np.clip(found.x, 0.0, 1.0)
         value[value < 1e-9] = 0.0
-        return value, max(bound, float(self._solver.getInfo().objective_function_value) * self._unit)
+        return value, max(bound, found.objective)
 
 
 # Conditions on a pattern that follow from one sum of the table at a time.

@@ -12,7 +12,8 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker_system import Matrix, Prior
+from discretion.solve import Matrix
+from discretion.tables.attacker import Prior
 from discretion.tables.cells import Contributions, Packer, Response, Sparse, build
 from discretion.tables.dimensions import OUTSIDE, Dimension
 

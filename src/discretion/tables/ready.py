@@ -12,9 +12,9 @@ from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
+from discretion.solve import Program, solve
 from discretion.tables.cells import MANUAL, Cells, Packer, Response, Status, row_keys
 from discretion.tables.dimensions import TOTAL, Dimension
-from discretion.tables.linear_program import Program, solve
 from discretion.tables.tabulate import (
     COUNT,
     Amounts,

@@ -13,8 +13,7 @@ from discretion.context import Context
 from discretion.errors import Infeasible, PlanError, unknown
 from discretion.part import parse
 from discretion.tables.audit import sums_to_protect
-from discretion.tables.engines.algorithms import Optimal
-from discretion.tables.engines.engine import Choice, Engine
+from discretion.tables.engines.algorithms import Choice, Engine, Optimal
 from discretion.tables.levels import first_equal, knows_respondents
 from discretion.tables.optimal import Optimum
 from discretion.tables.previous import widened, with_sums

@@ -34,6 +34,7 @@ from discretion.measure import Better, Measure, Score, as_percent
 from discretion.part import Columns, Family
 from discretion.risk.identity.intruder import Intruder, View, columns_to_link, unused, view
 from discretion.risk.identity.probabilistic import CategoryPair, Pair, compare_columns
+from discretion.solve import GrowingProgram
 
 # The forms a learned distance can have: their parameters, where learning starts, which parameters are allowed.
 
@@ -407,57 +408,38 @@ class _Program:
     """The integer program with the conditions that were needed so far."""
 
     def __init__(self, form: Form, queries: Queries) -> None:
-        import highspy
-
         self._form, self._queries = form, queries
         self._n, self._m = queries.rows.size, queries.records.published.shape[0]
         self._stated = np.zeros((self._n, self._m), bool)
         there = np.flatnonzero(queries.own >= 0)
         self._stated[there, queries.own[there]] = True
-        make: Any = highspy.Highs
-        self._solver: Any = make()
-        self._solver.setOptionValue("output_flag", False)
-        self._solver.setOptionValue("threads", 1)
-        self._infinity = highspy.kHighsInf
         low, high = form.bounds()
-        for one, other in zip(low, high, strict=True):
-            self._solver.addVar(float(one), float(other))
-        for i in range(self._n):
-            self._solver.addVar(0.0 if queries.own[i] >= 0 else 1.0, 1.0)
-            self._solver.changeColCost(form.size + i, 1.0)
-            self._solver.changeColIntegrality(form.size + i, highspy.HighsVarType.kInteger)
+        given_up = np.where(queries.own >= 0, 0.0, 1.0)
+        cost = np.append(np.zeros(form.size), np.ones(self._n))
+        self._program = GrowingProgram(np.append(low, given_up), np.append(high, np.ones(self._n)), cost)
+        self._program.make_whole(form.size + np.arange(self._n))
         for row, least, most in form.conditions():
             self._add(row, least, most)
 
     @property
     def rows(self) -> int:
         """The number of conditions stated."""
-        return int(self._solver.getNumRow())
+        return self._program.rows
 
     def _add(self, row: Floats, least: float, most: float, extra: tuple[int, float] | None = None) -> None:
         used = np.flatnonzero(row)
         values = row[used]
         if extra is not None:
             used, values = np.append(used, self._form.size + extra[0]), np.append(values, extra[1])
-        top = self._infinity if np.isinf(most) else most
-        self._solver.addRow(least, top, used.size, used.astype(np.int32), values.astype(np.float64))
+        self._program.add(used, values, least, most)
 
     def solve(self, seconds: float) -> _Solution:
         """Solve the program with the conditions stated so far."""
-        self._solver.setOptionValue("time_limit", self._solver.getRunTime() + max(0.1, seconds))
-        self._solver.run()
-        information = self._solver.getInfo()
-        bound = float(information.mip_dual_bound)
-        values = np.asarray(self._solver.getSolution().col_value)
-        optimal = self._solver.modelStatusToString(self._solver.getModelStatus()) == "Optimal"
-        size = self._form.size
-        usable = values.size == size + self._n and bool(np.isfinite(values).all()) and optimal
-        return _Solution(
-            values[:size] if usable else None,
-            values[size:] > 0.5 if usable else np.zeros(self._n, bool),
-            bound if np.isfinite(bound) else 0.0,
-            optimal,
-        )
+        found, size = self._program.solve(max(0.1, seconds)), self._form.size
+        bound = found.bound if np.isfinite(found.bound) else 0.0
+        if not found.found:
+            return _Solution(None, np.zeros(self._n, bool), bound, False)
+        return _Solution(found.x[:size], found.x[size:] > 0.5, bound, True)
 
     def tighten(self, p: Floats, given_up: NDArray[np.bool_]) -> bool:
         """State conditions that p violates; False when it violates none."""

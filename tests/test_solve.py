@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 
 import discretion as dc
 from discretion.errors import DiscretionError
+from discretion.solve import LARGEST, LinearProgram, power_above
 from discretion.tables.cells import Cells
-from discretion.tables.linear_program import LARGEST, LinearProgram, power_above
 
 
 def table(seed: int, unit: float) -> Cells:

@@ -1,4 +1,4 @@
-"""Linear programs that stay in the solver: only bounds and costs change, and it goes on from its last vertex.
+"""The one place that calls HiGHS: programs that stay in the solver, programs that grow, programs solved once.
 
 Tables may be in cents or in billions. Programs are solved in units in which no bound is above a million, so that the
 solver's tolerances mean the same everywhere: without that, sums of 10⁹ cannot be kept to 10⁻⁹ in double precision, and
@@ -15,8 +15,9 @@ import numpy as np
 from discretion.context import Progress, ignore_progress
 from discretion.errors import DiscretionError
 from discretion.kernels.arrays import Bools, Floats, Ints
-from discretion.tables.attacker_system import Matrix
 
+Matrix = Any
+"""A sparse matrix of scipy."""
 FEASIBILITY = 1e-9
 """How far a tight program may miss a sum or a bound, in its units; what is missed is taken off the interval found."""
 LARGEST = 2.0**20
@@ -63,20 +64,12 @@ class LinearProgram:
         self.unit = power_above(np.concatenate([self.low, self.high, self.row_low, self.row_high]))
         self._price = power_above(cost)
         self._statuses: Any = highspy.HighsModelStatus
-        lp = highspy.HighsLp()
-        lp.num_row_, lp.num_col_ = self.A.shape
-        lp.col_cost_ = cost / self._price
-        lp.col_lower_, lp.col_upper_ = self.low / self.unit, self.high / self.unit
-        lp.row_lower_, lp.row_upper_ = self.row_low / self.unit, self.row_high / self.unit
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = self.A.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = self.A.indices.astype(np.int32)
-        lp.a_matrix_.value_ = self.A.data
-        self._solver = quiet_solver(primal=primal)
-        if tight:
+        low, high, row_low, row_high = (one / self.unit for one in (self.low, self.high, self.row_low, self.row_high))
+        self._solver = _quiet(presolve="off", solver="simplex", simplex_strategy=4 if primal else 1)
+        if tight or primal:
             self._solver.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
             self._solver.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
-        self._solver.passModel(lp)
+        self._solver.passModel(_model(self.A, cost / self._price, low, high, row_low, row_high))
 
     def bound(self, columns: Ints, low: Floats, high: Floats) -> None:
         """Give variables other bounds."""
@@ -124,14 +117,19 @@ class LinearProgram:
         """The variables of the last solution."""
         return np.asarray(self._solver.getSolution().col_value, np.float64) * self.unit
 
+    @property
+    def reduced_costs(self) -> Floats:
+        """What the last objective of `farthest` gains by a unit more of each variable, with the sign of a minimum."""
+        return np.asarray(self._solver.getSolution().col_dual, np.float64) * self._most
+
     def farthest(self, objective: Floats) -> tuple[Floats, bool]:
         """Give the variables that make an objective largest, and whether they are a direction without end.
 
         There must be a solution. Variables are clipped to their bounds.
         """
         every = np.arange(len(self.low), dtype=np.int32)
-        most = float(np.abs(objective).max(initial=0.0))
-        self._solver.changeColsCost(len(every), every, -objective / (most if most > 0 else 1.0))
+        self._most = float(np.abs(objective).max(initial=0.0)) or 1.0
+        self._solver.changeColsCost(len(every), every, -objective / self._most)
         self._solver.run()
         found = self._extreme()
         return self._again() if found is None else found
@@ -183,21 +181,33 @@ class LinearProgram:
         return float(np.maximum(sums - self.row_high, self.row_low - sums).max(initial=0.0))
 
 
-def quiet_solver(*, primal: bool) -> Any:
-    """Give HiGHS with one thread and no presolve, so that it goes on from the last vertex."""
+def _quiet(**options: Any) -> Any:
+    """Return HiGHS that says nothing and takes one thread; without presolve it goes on from the last vertex."""
     import highspy
 
-    make: Any = highspy.Highs
-    highs = make()
-    highs.setOptionValue("output_flag", False)
-    highs.setOptionValue("threads", 1)
-    highs.setOptionValue("presolve", "off")
-    highs.setOptionValue("solver", "simplex")
-    highs.setOptionValue("simplex_strategy", 4 if primal else 1)
-    if primal:
-        highs.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
-        highs.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
+    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    for option, value in {"output_flag": False, "threads": 1, **options}.items():
+        highs.setOptionValue(option, value)
     return highs
+
+
+def _model(
+    rows: Matrix, cost: Floats, low: Floats, high: Floats, row_low: Floats, row_high: Floats, whole: Bools | None = None
+) -> Any:
+    import highspy
+
+    lp: Any = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = rows.shape
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, low, high
+    lp.row_lower_, lp.row_upper_ = row_low, row_high
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = rows.indptr.astype(np.int32)
+    lp.a_matrix_.index_ = rows.indices.astype(np.int32)
+    lp.a_matrix_.value_ = rows.data.astype(np.float64)
+    if whole is not None and whole.any():
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(one)] for one in whole]
+    return lp
 
 
 WHOLE = 1e-6
@@ -248,6 +258,91 @@ class ProgramSolution:
         return bool((np.abs(self.x - np.round(self.x)) <= WHOLE).all())
 
 
+_NO_GAP = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0}
+_TIGHT = {
+    "presolve": "off", "solver": "simplex",
+    "primal_feasibility_tolerance": FEASIBILITY, "dual_feasibility_tolerance": FEASIBILITY,
+}  # fmt: skip
+
+
+class GrowingProgram:
+    """Minimize cost · x where low ≤ x ≤ high, under sums that are added as they are found to be needed.
+
+    `exact`: with whole numbers no gap is left. `tight`: sums and bounds are kept to `FEASIBILITY`, and the solver goes
+    on from its last vertex.
+    """
+
+    def __init__(self, low: Floats, high: Floats, cost: Floats, *, exact: bool = False, tight: bool = False) -> None:
+        import highspy
+
+        self._highspy = highspy
+        self.low, self.high = (np.array(ends, np.float64) for ends in (low, high))
+        self.size, self._unit = len(cost), power_above(cost)
+        self._every = np.arange(self.size, dtype=np.int32)
+        self._solver = _quiet(**(_NO_GAP if exact else {}), **(_TIGHT if tight else {}))
+        self._solver.addVars(self.size, self.low, self.high)
+        self._solver.changeColsCost(self.size, self._every, cost / self._unit)
+
+    @property
+    def rows(self) -> int:
+        """The number of sums added so far."""
+        return int(self._solver.getNumRow())
+
+    @property
+    def reduced_costs(self) -> Floats:
+        """What the last solution would cost more by a unit more of each variable (no whole numbers)."""
+        return np.asarray(self._solver.getSolution().col_dual, np.float64) * self._unit
+
+    def add(self, columns: Ints, weights: Floats, least: float, most: float = np.inf) -> int:
+        """Require least ≤ Σ weights · x ≤ most, and return the number of the sum."""
+        self._solver.addRow(least, most, len(columns), columns.astype(np.int32), weights.astype(np.float64))
+        return self.rows - 1
+
+    def put(self, row: int, column: int, weight: float) -> None:
+        """Give a variable another weight in a sum."""
+        self._solver.changeCoeff(row, column, weight)
+
+    def bound_row(self, row: int, least: float, most: float) -> None:
+        """Give a sum other bounds."""
+        self._solver.changeRowBounds(row, least, most)
+
+    def limit(self, high: Floats) -> None:
+        """Give the variables other upper bounds."""
+        self.high = np.array(high, np.float64)
+        self._solver.changeColsBounds(self.size, self._every, self.low, self.high)
+
+    def make_whole(self, columns: Ints) -> None:
+        """Ask for whole numbers from now on."""
+        kinds = np.full(len(columns), self._highspy.HighsVarType.kInteger)
+        self._solver.changeColsIntegrality(len(columns), columns.astype(np.int32), kinds)
+
+    def start(self, values: Floats) -> None:
+        """Tell the solver a solution that is known to be possible."""
+        solution = self._highspy.HighsSolution()
+        solution.col_value = np.maximum(values, self.low).tolist()
+        self._solver.setSolution(solution)
+
+    def solve(self, seconds: float = np.inf, *, largest: bool = False) -> ProgramSolution:
+        """Return the optimum (the `largest` cost instead of the least), or when time is over the bound alone."""
+        senses = self._highspy.ObjSense
+        self._solver.changeObjectiveSense(senses.kMaximize if largest else senses.kMinimize)
+        if np.isfinite(seconds):
+            self._solver.setOptionValue("time_limit", self._solver.getRunTime() + max(seconds, 0.01))
+        self._solver.run()
+        status, kinds, info = self._solver.getModelStatus(), self._highspy.HighsModelStatus, self._solver.getInfo()
+        if status == kinds.kTimeLimit:
+            dual = float(info.mip_dual_bound) * self._unit
+            return ProgramSolution("unknown", np.zeros(0), np.inf, dual if np.isfinite(dual) else -np.inf)
+        if status == kinds.kInfeasible:
+            return ProgramSolution("infeasible", np.zeros(0), np.inf, np.inf)
+        if status != kinds.kOptimal:
+            raise DiscretionError(f"a program could not be solved ({self._solver.modelStatusToString(status)})")
+        cost = float(info.objective_function_value) * self._unit
+        dual = float(info.mip_dual_bound) * self._unit
+        values = np.asarray(self._solver.getSolution().col_value, np.float64)
+        return ProgramSolution("optimal", values, cost, dual if np.isfinite(dual) else cost)
+
+
 def solve(
     program: Program,
     *,
@@ -260,11 +355,9 @@ def solve(
     """Solve a program within a time limit, to within the share `gap`; `start` is a solution to begin with."""
     import highspy
 
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    for option, value in (("output_flag", False), ("threads", 1), ("time_limit", float(seconds)), ("mip_rel_gap", gap)):
-        solver.setOptionValue(option, value)
-    price = power_above(program.cost)
-    solver.passModel(_model(program, price, highspy))
+    solver, price = _quiet(time_limit=float(seconds), mip_rel_gap=gap), power_above(program.cost)
+    ends = (program.low, program.high, program.row_low, program.row_high)
+    solver.passModel(_model(program.A.tocsr(), program.cost / price, *ends, program.whole))
     if start is not None:
         given = highspy.HighsSolution()
         given.col_value = start.tolist()
@@ -293,22 +386,6 @@ class _Stop:
         except BaseException as error:  # raised again when the solver has stopped
             self.error = error
             event.data_in.user_interrupt = True
-
-
-def _model(program: Program, price: float, highspy: Any) -> Any:
-    matrix = program.A.tocsr()
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = matrix.shape[1], matrix.shape[0]
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost / price, program.low, program.high
-    lp.row_lower_, lp.row_upper_ = program.row_low, program.row_high
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = matrix.indptr.astype(np.int32)
-    lp.a_matrix_.index_ = matrix.indices.astype(np.int32)
-    lp.a_matrix_.value_ = matrix.data.astype(np.float64)
-    if program.whole is not None and program.whole.any():
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        lp.integrality_ = [kinds[int(whole)] for whole in program.whole]
-    return lp
 
 
 def _read(solver: Any, highspy: Any, program: Program, price: float) -> ProgramSolution:

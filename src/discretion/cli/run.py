@@ -245,25 +245,6 @@ def report(release: Release, as_json: bool, places: dict[str, str]) -> None:
         say(words)
     lost = release.lineage.lost_words()
     notes = (f"warning: {words}" if words in lost else words for words in release.notes)
-    for words in filter(None, (_unlimited(release), together(release.data), *weights, *notes, *averaged)):
+    unlimited = f"warning: {release.unlimited}" if release.unlimited else ""
+    for words in filter(None, (unlimited, together(release.data), *weights, *notes, *averaged)):
         say(words)
-
-
-def _unlimited(release: Release) -> str:
-    """Say which attack finds many people though no requirement limits it."""
-    from discretion.measure import as_percent
-    from discretion.release.gate import is_limited
-    from discretion.release.ranking import FIND_RECORD, MANY_FOUND, rank_attacks
-
-    found = []
-    for item in release.measured:
-        for one in rank_attacks([item.after]):
-            columns = item.after.detail.get("columns") or ()
-            free = not is_limited(release.findings, one.measure, columns, one.success)
-            if free and one.aim == FIND_RECORD and not one.doubtful and one.gain > 0:
-                found.append((one.success, one.measure, columns))
-    success, name, columns = max(found, key=lambda one: one[0], default=(0.0, "", ()))
-    if success <= MANY_FOUND:
-        return ""
-    by = f" by {', '.join(columns)}" if columns else ""
-    return f"warning: {name}{by} finds {as_percent(success)} of the people, and no requirement limits it"

@@ -18,7 +18,7 @@ from discretion.measure import Measure, Score, Scores, as_percent
 from discretion.release.earlier import public_words as compared_words
 from discretion.release.earlier import unmet as together_unmet
 from discretion.release.facts import one_digit, public_figures
-from discretion.release.gate import Finding, check_publishable, dependence, remedies, telling_pairs, unsaid
+from discretion.release.gate import Finding, check_publishable, dependence, is_limited, remedies, telling_pairs, unsaid
 from discretion.release.journal import publishing, release_places
 from discretion.release.plan import OUTPUT_FORMATS
 from discretion.release.under_policy import policy_words
@@ -246,6 +246,7 @@ class Release:
             state = f"may not be published: {state}"
         else:
             state = f"may be published without {lacking}" if lacking else "may be published"
+            state += f", but {self.unlimited}" if self.unlimited else ""
         return f"Release({len(self.data)} rows × {len(self.data.columns)} columns; {state})"
 
     def _repr_html_(self) -> str:
@@ -255,6 +256,24 @@ class Release:
         ]
         words = [f"{finding.kind}: {'holds' if finding.holds else 'does not hold'}" for finding in self.findings]
         return table(repr(self), ("measure", "before", "after", "better"), rows, "; ".join(words))
+
+    @property
+    def unlimited(self) -> str:
+        """Which attack finds many people though no requirement limits it; empty where none does."""
+        from discretion.release.ranking import FIND_RECORD, MANY_FOUND, rank_attacks
+
+        found = []
+        for item in self.measured:
+            for one in rank_attacks([item.after]):
+                columns = item.after.detail.get("columns") or ()
+                free = not is_limited(self.findings, one.measure, columns, one.success)
+                if free and one.aim == FIND_RECORD and not one.doubtful and one.gain > 0:
+                    found.append((one.success, one.measure, columns))
+        success, name, columns = max(found, key=lambda one: one[0], default=(0.0, "", ()))
+        if success <= MANY_FOUND:
+            return ""
+        by = f" by {', '.join(columns)}" if columns else ""
+        return f"{name}{by} finds {as_percent(success)} of the people, and no requirement limits it"
 
     @property
     def records(self) -> int:

@@ -22,7 +22,7 @@ def test_check_tells_and_writes_nothing(tmp_path: Path, cli: Cli) -> None:
 
 
 def test_unmet_requirements_exit_4_with_one_json_document(tmp_path: Path, cli: Cli) -> None:
-    path = put_survey(tmp_path, PLAN.replace("at_most: 0.98", "at_most: 0.000001"))
+    path = put_survey(tmp_path, PLAN.replace("at_most: 1.0", "at_most: 0.000001"))
     done = cli("check", path, "--json")
     assert done.code == 4
     found = {item["kind"]: item["holds"] for item in done.json()["requirements"]}

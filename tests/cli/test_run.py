@@ -152,7 +152,7 @@ def test_the_seed_does_not_lie_in_the_public_folder(tmp_path: Path, cli: Cli) ->
 
 
 def test_another_delivery_with_the_decisions_of_the_first(tmp_path: Path, cli: Cli) -> None:
-    path = put_survey(tmp_path, PLAN.replace("at_most: 0.98", "at_most: 1"))
+    path = put_survey(tmp_path, PLAN.replace("at_most: 1.0", "at_most: 1"))
     assert cli("run", path).code == 0
     survey(seed=4).with_columns(savings=survey(seed=4)["savings"] * 100).write_csv(tmp_path / "next.csv")
     options = ["--data", tmp_path / "next.csv", "--reuse", tmp_path / "secret", "--out", tmp_path / "o2"]

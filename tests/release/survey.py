@@ -38,7 +38,7 @@ measures:
   - il1s: {columns: [income, savings]}
 requirements:
   - k-anonymity: {k: 3}
-  - distance-linkage: {columns: [income, savings], at_most: 0.98}
+  - distance-linkage: {columns: [income, savings], at_most: 1.0}
 output: {folder: out, journal: secret}
 """
 

@@ -50,7 +50,7 @@ def test_the_attack_that_gains_most_answers() -> None:
 
 def made(folder: Path) -> dc.Release:
     plan = PLAN.replace("title: A small survey\n", ADVICE).replace("percent: 10", "percent: 7.31")
-    plan = plan.replace("[income, savings], at_most: 0.98", "[age, sex, region, income, savings], at_most: 1")
+    plan = plan.replace("[income, savings], at_most: 1.0", "[age, sex, region, income, savings], at_most: 1")
     put_survey(folder, plan)
     return dc.Plan.load(folder / "plan.yaml").run(seed=5 * 10**20)
 

@@ -24,7 +24,7 @@ steps = [
 measures = ["sample-uniqueness", {il1s = {columns = ["income", "savings"]}}]
 requirements = [
   {k-anonymity = {k = 3}},
-  {distance-linkage = {columns = ["income", "savings"], at_most = 0.9}},
+  {distance-linkage = {columns = ["income", "savings"], at_most = 1.0}},
 ]
 output = {folder = "out", journal = "secret"}
 
@@ -54,7 +54,7 @@ def test_yaml_toml_and_json_give_the_same_plan(tmp_path: Path) -> None:
         dc.RankSwap(columns=["income"], percent=10),
         dc.AdditiveNoise(columns=["savings"], sd_share=0.1),
     ]
-    assert from_yaml.requirements[1].at_most == 0.9
+    assert from_yaml.requirements[1].at_most == 1.0
     assert from_yaml.schema["region"].roles == ("quasi", "stratum")
 
 

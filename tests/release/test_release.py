@@ -73,7 +73,7 @@ def test_the_journal_is_enough_to_audit_and_to_repeat(tmp_path: Path) -> None:
     assert journal["input"]["sha256"] == sha256(tmp_path / "survey.csv")
     assert journal["output"]["sha256"] == sha256(tmp_path / "out" / "data.csv")
     assert journal["steps"][1]["rank-swap"]["percent"] == 10
-    assert journal["requirements"][1]["required"]["distance-linkage"]["at_most"] == 0.98
+    assert journal["requirements"][1]["required"]["distance-linkage"]["at_most"] == 1.0
     assert {"discretion", "python", "numpy", "polars"} <= set(journal["versions"])
     again = dc.Plan.load(private / "plan.yaml")
     again.run(seed=int(journal["seed"], 16), out=tmp_path / "again", journal=tmp_path / "again-secret")
@@ -147,7 +147,7 @@ def test_the_input_is_hashed_not_the_file_that_was_not_read(tmp_path: Path) -> N
 
 
 def test_an_unmet_requirement_publishes_nothing_and_says_by_how_much(tmp_path: Path) -> None:
-    plan = PLAN.replace("k: 3", "k: 500").replace("at_most: 0.98", "at_most: 0.00001")
+    plan = PLAN.replace("k: 3", "k: 500").replace("at_most: 1.0", "at_most: 0.00001")
     with pytest.raises(RequirementNotMet) as caught:
         published(tmp_path, plan)
     message = str(caught.value)

@@ -151,7 +151,7 @@ def test_what_is_not_published_is_not_remembered(tmp_path: Path) -> None:
 
 def test_draws_by_person_allow_the_next_delivery(tmp_path: Path) -> None:
     plan = SEEDED.replace("  - rank-swap: {columns: [income], percent: 10}\n", "")
-    plan = plan.replace("sd_share: 0.1}", "sd_share: 0.1, by_person: true}").replace("at_most: 0.98", "at_most: 1")
+    plan = plan.replace("sd_share: 0.1}", "sd_share: 0.1, by_person: true}").replace("at_most: 1.0", "at_most: 1")
     put_survey(tmp_path)
     SeedFile.new(tmp_path / "keep.seed")
     first = run(tmp_path, plan, "first")

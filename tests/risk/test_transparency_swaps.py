@@ -9,6 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discretion as dc
+from discretion.context import Context
+from discretion.release.gate import judge
+from discretion.release.plan import Requirement
 
 INFORMED = {"knows_method": True}
 
@@ -133,6 +136,10 @@ def test_what_takes_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert score.detail["matched"] is None and "Not tried, because it takes too long here" in score.meaning
     whole = dc.DistanceLinkage(columns=["pay", "area"])(data, released)
     assert whole.detail["matched"] is not None and "Not tried" not in whole.meaning
+    for sample, holds in ((100, False), (0, True)):
+        limit = Requirement(dc.DistanceLinkage(columns=["pay", "area"], sample=sample), at_most=1.0)
+        found = judge(limit, data, released, Context(0))
+        assert found.holds is holds and ("block-rank-swap" in found.explain()) is not holds
 
 
 @settings(max_examples=80, deadline=None)

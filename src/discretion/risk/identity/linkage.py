@@ -217,7 +217,8 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
     follows the partners of swapped values (`partners_followed`): who shows my value must have given me theirs.
     And who has everybody's values puts all of this together (`matched`): each person has one record, each move of a
     swapped value another one the other way round, and what is believed of one tells the partners, through the whole
-    file (up to 100 million possible pairs, 10 million with a `sample`; otherwise the figure is said to lack it).
+    file (up to 250 million possible pairs, 10 million with a `sample`, and unless nearly everybody is found anyway;
+    otherwise the figure is said to lack it, and no requirement holds by it).
     `named` has how many people are named with a belief above 95 %, and how many of these rightly.
     Or eliminates: each record belongs to one person, so that a record goes where keeping
     it would leave somebody without any (`eliminated`, up to 10 million possible pairs); where no partners are followed,
@@ -420,7 +421,7 @@ class DistanceLinkage(Measure, kind="distance-linkage"):
             told["candidates"] = register.candidates
             if seen.worst_case and drawn is None:  # values that were exchanged tell more than an assignment
                 known = replace(known, eliminated=register.eliminate(seen.rows, ctx, assign=not informed.exchanged))
-            if informed.exchanged:
+            if informed.exchanged and float(known.links.shares.mean()) <= _NEARLY_ALL:
                 few = {} if drawn is None else {"most": _WALKED_SAMPLED}
                 matched = register.match(seen.rows, informed.exchanged, informed.doubt, ctx, **few)
                 if matched is not None and drawn is not None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _PAIRS = 10_000_000
 """Pairs of a person and a possible record up to which a register is worked through."""
-_WALKED, _MATCHED, _AT_ONCE = 100_000_000, 4_000_000, 4_000_000
+_WALKED, _MATCHED, _AT_ONCE = 250_000_000, 4_000_000, 4_000_000
 """Pairs that are looked at, of which so many may remain to put beliefs about everybody together; and at a time."""
 _SEEN_MOVES = 0.02
 """Share of the partners that may be missing where a move that nobody made the other way round counts as none."""
@@ -206,16 +206,20 @@ class Register:
         point = alike.ids[row]
         members, counts = np.argsort(point, kind="stable"), np.bincount(point, minlength=len(alike.counts))
         before, size = np.cumsum(counts) - counts, max(1, int(_AT_ONCE / max(self.candidates, 1.0)))
+        kind = members[before[alike.ids[tree.rows]]].astype(np.int32)
         for start in range(0, len(person), size):
             ctx.progress(start, len(person), label)
             some = person[start : start + size]
             starts, found = list_allowed(telling.known[some], tree, _of(telling, some), _AT_ONCE)
+            who = np.repeat(np.arange(start, start + len(some), dtype=np.int32), np.diff(starts))
+            if len(members) == len(counts):  # each point is one kind of record
+                yield who, kind[found]
+                continue
             places = alike.ids[tree.rows[found]]
             sizes = counts[places]
             inside = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             record = members[np.repeat(before[places], sizes) + inside]
-            who = np.repeat(np.repeat(np.arange(start, start + len(some)), np.diff(starts)), sizes)
-            yield who.astype(np.int32), record.astype(np.int32)
+            yield np.repeat(who, sizes), record.astype(np.int32)
 
 
 class _Moves:

@@ -207,6 +207,27 @@ def test_sets_of_codes_are_generalized_and_other_sets_left_out(tmp_path: Path, c
     assert dc.read(tmp_path / "release" / "data.csv").columns == ("age", "diagnoses")
 
 
+def test_a_stratum_that_tells_what_gets_less_detail_is_left_out(tmp_path: Path, cli: Cli) -> None:
+    rng = np.random.default_rng(4)
+    frame = (
+        survey()
+        .drop("person_id")
+        .with_columns(
+            stratum=pl.concat_str("region", pl.Series(rng.choice(["-u", "-r"], survey().height))),
+            psu=pl.Series(rng.choice(["a", "b", "c"], survey().height)),
+            familiennummer=pl.Series(10_000 + 7 * (np.arange(survey().height) // 2)),
+        )
+    )
+    frame.write_csv(tmp_path / "survey.csv")
+    assert cli("roles", tmp_path / "survey.csv", "--out", tmp_path / "plan.yaml").code == 0
+    text = (tmp_path / "plan.yaml").read_text()
+    assert "stratum: it tells region of nearly everybody" in text
+    assert "drop-identifiers: {columns: [stratum, familiennummer]}" in text  # psu tells nothing and stays
+    (tmp_path / "plan.yaml").write_text(text.replace("confirmed: false", "confirmed: true"))
+    done = cli("run", tmp_path / "plan.yaml")
+    assert "which was protected" not in done.err and done.code in (0, 4), done.err
+
+
 def test_numbers_of_a_household_are_moved_and_its_number_left_out(tmp_path: Path, cli: Cli) -> None:
     rng = np.random.default_rng(4)
     homes = np.repeat(np.arange(300), 4)

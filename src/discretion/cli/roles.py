@@ -45,6 +45,8 @@ _GUARDED = 3
 """Records that must agree in quasi-identifiers and sensitive categories where these would find too many people."""
 _ROOM = 0.8
 """Share of the limit that the trial may reach: numbers that were dealt out anew still tell a little."""
+_TELLS = 0.9
+"""Share of the records from which on a column is said to tell another."""
 _GROUPING = {"drop-identifiers", "generalize", "group-categories", "km-generalization", "optimal-generalization"}
 _ENOUGH = 100
 """In smaller files chance alone may find more people than the limit allows."""
@@ -92,12 +94,30 @@ class ProposedProtection:
                     f"{p.distinct:,} different values, which no step protects: taken off this list, it is published "
                     "exactly as it is"
                 )
+            elif "stratum" in p.roles and (told := self._told_by(p.column)):
+                found[p.column] = (
+                    f"it tells {', '.join(told)} of nearly everybody, which get less detail. To publish it, give it "
+                    "less detail too"
+                )
             elif p in self._categories and self._pooled(p.column) > 0.5:
                 found[p.column] = (
                     f"most values stand in fewer than {self._least} records, or all but one do. To publish it, write "
                     "groups that make sense (`group-categories`)"
                 )
         return found
+
+    def _told_by(self, column: str) -> list[str]:
+        """Name the quasi-identifiers of which a column tells the values of nine tenths of the records."""
+        import polars as pl
+
+        told = []
+        for name in (p.column for p in self.quasi if p.distinct > 1 and p.column != column):
+            pairs = self.data.frame.group_by(column, name).len()
+            right = int(pairs.group_by(column).agg(pl.col("len").max())["len"].sum())
+            usual = int(pairs.group_by(name).agg(pl.col("len").sum())["len"].to_numpy().max())
+            if right >= _TELLS * len(self.data) > usual:
+                told.append(name)
+        return told
 
     @cached_property
     def _sets(self) -> list[Proposal]:

@@ -66,7 +66,7 @@ def test_a_labelled_file_runs_after_confirmation(tmp_path: Path, cli: Cli) -> No
 
 
 def test_a_file_with_nothing_to_protect_by_gets_a_plan_that_says_so(tmp_path: Path, cli: Cli) -> None:
-    survey().select("income").write_csv(tmp_path / "survey.csv")
+    pl.DataFrame({"income": [1000, 2000, 3000] * 80}).write_csv(tmp_path / "survey.csv")
     plan = tmp_path / "plan.yaml"
     assert cli("roles", tmp_path / "survey.csv", "--out", plan).code == 0
     assert "\nsteps: none\n" in plan.read_text() and "\nrequirements: none\n" in plan.read_text()
@@ -74,6 +74,21 @@ def test_a_file_with_nothing_to_protect_by_gets_a_plan_that_says_so(tmp_path: Pa
     plan.write_text(plan.read_text().replace("confirmed: false", "confirmed: true"))
     done = cli("run", plan)
     assert done.code == 0 and "published without steps and requirements in" in " ".join(done.err.split())
+
+
+def test_a_file_of_amounts_alone_gets_groups_that_nobody_can_tell_apart(tmp_path: Path, cli: Cli) -> None:
+    """Firms: whoever knows an amount finds the record, though no column is a quasi-identifier."""
+    rng = np.random.default_rng(5)
+    amounts = np.exp(9 + rng.normal(size=(300, 1)) + 0.4 * rng.normal(size=(300, 3))).round()
+    frame = pl.DataFrame(amounts, schema=["turnover", "profit", "wages"]).cast(pl.Int64)
+    text = _proposed(frame, tmp_path, cli)
+    assert "mdav: {columns: [turnover, profit, wages], k: 5, precision: original}" in text
+    done = cli("run", tmp_path / "plan.yaml")
+    assert done.code == 0, done.err
+    released = pl.read_csv(tmp_path / "release" / "data.csv")
+    assert released.group_by(released.columns).len()["len"].min() >= 5
+    known = dc.DistanceLinkage(columns=frame.columns, intruder={"knows_method": True})
+    assert known(frame, dc.Mdav(columns=frame.columns, k=5, precision="original")(frame, seed=1)).value <= 0.2
 
 
 def test_a_file_without_identifiers_gets_no_step_that_needs_them(tmp_path: Path, cli: Cli) -> None:
@@ -273,11 +288,11 @@ def test_what_no_step_protects_is_left_out_and_rare_categories_are_pooled(tmp_pa
     assert counts["count"].min() >= 9  # pooled with the smallest of the others, less what the search drops
 
 
-def test_numbers_without_predictors_are_swapped_by_ranks(tmp_path: Path, cli: Cli) -> None:
+def test_numbers_without_predictors_are_averaged_in_groups(tmp_path: Path, cli: Cli) -> None:
     rng = np.random.default_rng(7)
     frame = pl.DataFrame({"ort": rng.choice(list("abcdefghij"), 60), "einkommen": rng.lognormal(8, 1, 60).round(2)})
     text = _proposed(frame, tmp_path, cli)
-    assert "rank-swap: {columns: [einkommen], percent: 15}" in text and "shuffle" not in text
+    assert "mdav: {columns: [einkommen], k: 5, precision: original}" in text and "shuffle" not in text
     assert "  # - distance-linkage: {columns: [ort, einkommen], at_most: 0.2}" in text  # too few records to promise it
     assert cli("run", tmp_path / "plan.yaml").code == 0
 

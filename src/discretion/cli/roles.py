@@ -36,8 +36,6 @@ _RECORDS_A_TERM = 20
 _INTERVALS = 5
 """Terms that a number takes which is generalized before it predicts others."""
 _TAIL = 0.01
-_SWAPPED = 15
-"""Percent of the ranks that a number may move by where no model can be fitted."""
 _LINKED = (0.2, 0.5)
 """Largest share of the people whom a linkage over everything may find, where all sensitive columns are moved, and
 where some stand as they are."""
@@ -261,7 +259,7 @@ class ProposedProtection:
             if not self.data.is_numeric(p.column) or p.type != "continuous":
                 continue
             if p.column in self._moved and not self._predictors:
-                continue  # swapped by ranks: the attack that knows how follows one step
+                continue  # becomes the mean of a group, which no single value tells
             values = self.data.frame[p.column].drop_nulls()
             share = max(_TAIL, 2 * K / len(values))
             if share > 0.1:
@@ -293,8 +291,8 @@ class ProposedProtection:
             ]
         return [
             note,
-            "  # Swapping with neighbors in rank keeps totals and distributions; leave it out if nobody can know them.",
-            f"  - rank-swap: {{columns: [{columns}], percent: {_SWAPPED}}}",
+            f"  # Each becomes the mean of at least {K} similar records, which nobody tells apart by them: totals stay.",
+            f"  - mdav: {{columns: [{columns}], k: {K}, precision: original}}",
         ]
 
     def _groups(self) -> list[str]:
@@ -348,7 +346,7 @@ class ProposedProtection:
         steps = [*self._drops(), *self._groups(), *self._set_steps()]
         steps += self._tails() if self.quasi else []
         dealt = bool(self._moved and self._predictors)
-        steps += self._moves() if self.quasi and not dealt else []
+        steps += [] if dealt else self._moves()
         worth = propose_importance(self.proposals)
         if models:
             steps += [
@@ -373,6 +371,13 @@ class ProposedProtection:
         models += [f"km-anonymity: {{k: {K}, m: 2, columns: [{quoted(p.column)}]}}" for p in self._sets]
         linkage = self._linkage(confidential)
         required = [f"  - {model}" for model in models]
+        if not models and self._moved:  # nothing but amounts, as of firms
+            columns = listed(self._moved)
+            required = [
+                f"  - k-anonymity: {{k: {K}, columns: [{columns}]}}",
+                f"  # Whoever knows them finds one of at least {K} records that are alike.",
+                f"  - distance-linkage: {{columns: [{columns}], at_most: {1 / K + 0.01}}}",
+            ]
         if models and linkage and len(self.data) >= _ENOUGH:
             required += [*self._why_limit(), f"  - {linkage}"]
             linkage = ""
@@ -389,7 +394,7 @@ class ProposedProtection:
                 "`group-attack` in the report tells what is learned."
                 for name in (lopsided if self.quasi else [])
             ),
-            *(["requirements:", *required] if models else ["requirements: none"]),
+            *(["requirements:", *required] if required else ["requirements: none"]),
             *(
                 [
                     "  # Would stop a release in which whoever knows all these columns finds people:",

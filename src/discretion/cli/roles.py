@@ -291,7 +291,7 @@ class ProposedProtection:
             ]
         return [
             note,
-            f"  # Each becomes the mean of at least {K} similar records, which nobody tells apart by them: totals stay.",
+            f"  # Each becomes the mean of at least {K} similar records, whom nobody tells apart by it: totals stay.",
             f"  - mdav: {{columns: [{columns}], k: {K}, precision: original}}",
         ]
 

@@ -414,6 +414,7 @@ def judge(
         high = requirement.at_most is None or value <= requirement.at_most
         if high and requirement.at_most is not None and score.detail.get("matched", True) is None:
             high, by = False, _NOT_TRIED  # an attack that cannot run is no safety
+            by += ", or leave `sample` out" if getattr(part, "sample", 0) else ""
         return Finding(requirement, low and high, value, score, by)
     verdict = part.run(released, inner, original=original)
     beside = not_counted(released, verdict.detail.get("columns", released.having("quasi")))

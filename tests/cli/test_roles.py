@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 
 import discretion as dc
 from discretion.data.write import write
@@ -89,6 +90,19 @@ def test_a_file_of_amounts_alone_gets_groups_that_nobody_can_tell_apart(tmp_path
     assert released.group_by(released.columns).len()["len"].min() >= 5
     known = dc.DistanceLinkage(columns=frame.columns, intruder={"knows_method": True})
     assert known(frame, dc.Mdav(columns=frame.columns, k=5, precision="original")(frame, seed=1)).value <= 0.2
+
+
+def test_a_second_file_gets_a_folder_of_its_own(tmp_path: Path, cli: Cli) -> None:
+    """Else the advice to overwrite would take the journal of the first release with it."""
+    for name, folder in (("first", "release"), ("second", "second-release")):
+        survey().write_csv(tmp_path / f"{name}.csv")
+        plan = tmp_path / f"{name}.yaml"
+        assert cli("roles", tmp_path / f"{name}.csv", "--out", plan).code == 0
+        assert yaml.safe_load(plan.read_text())["output"] == folder
+        plan.write_text(plan.read_text().replace("confirmed: false", "confirmed: true"))
+        done = cli("run", plan)
+        assert done.code == 0 and (tmp_path / folder / "data.csv").exists(), done.err
+    assert (tmp_path / "release-private").is_dir() and (tmp_path / "second-release-private").is_dir()
 
 
 def test_a_file_without_identifiers_gets_no_step_that_needs_them(tmp_path: Path, cli: Cli) -> None:

@@ -624,20 +624,25 @@ def _write_plan(
             lines.append(f"  {quoted(name)}: {json.dumps(rule, ensure_ascii=False)}{protection.about_levels(name)}")
     for moves_all, guards in ((False, False), (True, False), (True, True)):
         protection = replace(protection, moves_all=moves_all, guards=guards)
-        text = "\n".join([*lines, "", *protection.lines(), "", _output(source), ""])
+        text = "\n".join([*lines, "", *protection.lines(), "", _output(source, path.parent), ""])
         if not guards and protection.share_found(text, path.parent) <= _ROOM * protection.limit:
             break
     write_text(path, text, overwrite=True)
 
 
-def _output(source: str) -> str:
-    """Write where the release goes; in the format that the data came in, so that labels of codes are kept."""
+def _output(source: str, beside: Path) -> str:
+    """Write where the release goes; in the format that the data came in, so that labels of codes are kept.
+
+    Where a release stands there already it is another one, which must not be overwritten with its journal.
+    """
     from discretion.data.text import EXTENSIONS
     from discretion.release.plan import OUTPUT_FORMATS
 
     found = EXTENSIONS.get(Path(source).suffix.lower(), "csv")
     kept = found != "csv" and found in OUTPUT_FORMATS
-    return f"output: {{folder: release, format: {found}}}" if kept else "output: release"
+    taken = any((beside / name).exists() for name in ("release", "release-private"))
+    folder = quoted(f"{Path(source).stem}-release") if taken else "release"
+    return f"output: {{folder: {folder}, format: {found}}}" if kept else f"output: {folder}"
 
 
 def _listed(roles: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ def test_no_attacker_beats_the_result(kind: str, seed: int, started: bool) -> No
     start = (rng.random(len(cells)) < 0.3) & ~cells.primary if started else None
     found = cells.with_status(secondary=levels(cells, start=start))
     assert protected(found)
-    assert found.audit(rules=()).holds
+    assert found.audit(attacker="outsider", rules=()).holds
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -215,7 +215,7 @@ def test_many_businesses_are_all_protected() -> None:
     labels: set[str] = set()
     ctx = Context(seed=0, progress=lambda done, total, label: labels.add(label))
     found = cells.with_status(secondary=levels(cells, start=start, ctx=ctx))
-    assert found.audit(rules=(), exact=False).holds
+    assert found.audit(attacker="outsider", rules=(), exact=False).holds
     assert found.secondary[start].all() and found.value[found.secondary].sum() <= 31_500_000
     assert {"room for sensitive cells", "taking suppressions back"} <= labels
 
@@ -224,7 +224,7 @@ def test_many_businesses_are_all_protected() -> None:
 def test_businesses_are_all_protected_for_less_than_others_leave_open() -> None:
     cells = businesses("s_micro.csv")
     found = cells.with_status(secondary=levels(cells))
-    assert found.audit(rules=(), exact=False).holds
+    assert found.audit(attacker="outsider", rules=(), exact=False).holds
     assert found.value[found.secondary].sum() <= 1.1 * 1_136_386
 
 
@@ -233,7 +233,7 @@ def test_square_of_frequencies_is_protected_at_the_price_of_elimination() -> Non
     given = pl.read_csv(reference("golden", "tables", "a_50x50.csv"))
     cells = dc.tables.from_cells(given, ["row", "col"], count="freq").apply_rules([dc.Threshold(minimum=3)])
     found = cells.with_status(secondary=levels(cells))
-    assert found.audit(rules=()).holds
+    assert found.audit(attacker="outsider", rules=()).holds
     assert found.value[found.secondary].sum() == 19
 
 

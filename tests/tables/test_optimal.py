@@ -42,7 +42,7 @@ def cheapest(cells: dc.Cells) -> float:
             if value < best:
                 mask = np.zeros(len(cells), np.bool_)
                 mask[list(chosen)] = True
-                if cells.with_status(secondary=mask).audit(rules=(), exact=False).holds:
+                if cells.with_status(secondary=mask).audit(attacker="outsider", rules=(), exact=False).holds:
                     best = value
     return best
 
@@ -54,7 +54,7 @@ def test_equals_the_best_of_all_subsets(rows: int, cols: int, seed: int) -> None
     found = optimal(cells)
     assert found.gap_share == 0 and found.cost == pytest.approx(cells.value[found.secondary].sum())
     done = cells.with_status(secondary=found.secondary)
-    assert done.audit(rules=()).holds
+    assert done.audit(attacker="outsider", rules=()).holds
     assert found.cost == pytest.approx(cheapest(cells))
 
 
@@ -170,7 +170,7 @@ def test_hierarchies_and_linked_tables(kind: str) -> None:
         cells = brute.table(np.random.default_rng(seed), kind)
         found = optimal(cells, seconds=20)
         done = cells.with_status(secondary=found.secondary)
-        assert done.audit(rules=()).holds and found.gap_share == 0
+        assert done.audit(attacker="outsider", rules=()).holds and found.gap_share == 0
         assert found.cost <= cells.value[levels(cells)].sum() + 1e-9
         assert found.cost == pytest.approx(cells.value[found.secondary].sum())
 
@@ -179,7 +179,7 @@ def test_cells_without_levels_must_not_be_found_exactly() -> None:
     frame = pl.DataFrame({"row": list("aabb"), "col": list("xyxy"), "turnover": [10.0, 20.0, 30.0, 40.0], "n": [4] * 4})
     cells = dc.tables.from_cells(frame, ["row", "col"], "turnover", count="n").mark({"row": "a", "col": "x"}, "unsafe")
     found = optimal(cells)
-    assert found.cost == 90 and cells.with_status(secondary=found.secondary).audit(rules=()).holds
+    assert found.cost == 90 and cells.with_status(secondary=found.secondary).audit(attacker="outsider", rules=()).holds
 
 
 def test_zeros_beside_nothing_are_called_impossible_and_not_the_cheapest() -> None:
@@ -210,7 +210,10 @@ def test_large_tables_are_refused_and_time_runs_out() -> None:
     with pytest.raises(dc.PlanError, match="levels"):
         optimal(cells, largest=10)
     hurried = optimal(cells, seconds=1e-6)
-    assert 0 <= hurried.gap_share <= 1 and cells.with_status(secondary=hurried.secondary).audit(rules=()).holds
+    assert (
+        0 <= hurried.gap_share <= 1
+        and cells.with_status(secondary=hurried.secondary).audit(attacker="outsider", rules=()).holds
+    )
     assert hurried.cost * (1 - hurried.gap_share) <= optimal(cells).cost <= hurried.cost
 
 
@@ -231,14 +234,14 @@ def test_the_time_given_holds_for_the_whole_search(monkeypatch: pytest.MonkeyPat
         against = cells.with_status(secondary=found.secondary).audit(attacker="contributors", rules=())
         assert found.gap_share == np.inf or (against.holds and found.cost >= least.cost)
         assert seconds < 400 or (found.gap_share == 0 and found.cost == pytest.approx(least.cost))
-        assert cells.with_status(secondary=found.secondary).audit(rules=()).holds
+        assert cells.with_status(secondary=found.secondary).audit(attacker="outsider", rules=()).holds
 
 
 def test_square_of_frequencies_is_solved() -> None:
     cells = instance("a")
     found = optimal(cells, largest=3000, seconds=100)
     assert (found.cost, found.gap_share) == (19, 0)
-    assert cells.with_status(secondary=found.secondary).audit(rules=(), exact=False).holds
+    assert cells.with_status(secondary=found.secondary).audit(attacker="outsider", rules=(), exact=False).holds
 
 
 @pytest.mark.peers

@@ -153,7 +153,11 @@ def _report(release: TableRelease, as_json: bool, places: dict[str, str]) -> Non
     metavar="RULE",
     help="rule that finds sensitive cells, as in a plan: `threshold:{minimum: 3}`",
 )
-@click.option("--attacker", type=click.Choice(["outsider", "contributors"]), default="outsider", show_default=True)
+@click.option(
+    "--attacker",
+    type=click.Choice(["outsider", "contributors"]),
+    help="who attacks; without it also respondents, where they are known",
+)
 @click.option(
     "--coalition", type=click.IntRange(1), help="respondents that work together; without it as many as the rules say"
 )

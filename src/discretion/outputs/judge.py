@@ -590,7 +590,7 @@ def _computable(codes: Ints, unit: Ints, rules: Sequence[Rule], values: Floats |
         contributor="unit" if several else None,
     )
     cells = cells.mark(np.ones(len(cells), dtype=bool), "safe").apply_rules(list(rules))  # every cell went out
-    audit = cells.audit()
+    audit = cells.audit(attacker="outsider")
     found: Computable = []
     if audit.unpublished is not None and cells.differences is not None:
         place = {row: number for number, row in enumerate(labels)}

@@ -499,7 +499,7 @@ def audit(
     *,
     prior: Prior | Mapping[str, Any] | None = None,
     rules: Sequence[Rule | Mapping[str, Any]] | None = None,
-    attacker: Literal["outsider", "contributors"] | Sequence[Any] = "outsider",
+    attacker: Literal["outsider", "contributors"] | Sequence[Any] | None = None,
     coalition: int | None = None,
     which: Literal["sensitive", "suppressed"] = "sensitive",
     exact: bool | None = None,
@@ -521,11 +521,12 @@ def audit(
     judge pairs of gaps with a common total, which then need their own intervals; `rules=()` judges no sums, and the
     summary says so.
 
-    `attacker` is an outsider, or `"contributors"`: every respondent with a part in a suppressed inner cell (with
-    `coalition=c`: all coalitions of up to c, in one cell or in different ones; by default as many as the rules applied
-    look at, and never fewer; of ready-made cells, the respondents of inner cells with at most c), or the labels of
-    respondents who put together what they know. Respondents know what they contributed: inner cells that are all
-    theirs, and a lower bound of the others. Cells to which nobody else contributes are not judged.
+    `attacker` is `"contributors"` (without it, where respondents are known): besides the outsider every respondent with
+    a part in a suppressed inner cell (with `coalition=c`: all coalitions of up to c, in one cell or in different ones;
+    by default as many as the rules applied look at, and never fewer; of ready-made cells, the respondents of inner
+    cells with at most c). Or `"outsider"` alone, or the labels of respondents who put together what they know.
+    Respondents know what they contributed: inner cells that are all theirs, and a lower bound of the others. Cells to
+    which nobody else contributes are not judged.
 
     Bounds are computed to the end (`exact`) for tables of moderate size; otherwise only as far as needed to decide, and
     then the true interval may be wider than the one shown, never narrower. Does not cover what an attacker knows beyond
@@ -549,6 +550,8 @@ def audit(
     >>> cells.audit()
     Audit(1 sensitive cell: 1 disclosed; fails)
     """
+    if attacker is None:
+        attacker = "contributors" if cells.respondents_known else "outsider"
     wanted = _wanted(cells, which)
     clock = Clock(seconds, ctx or Context(seed=0, step="audit"))
     belief = Prior.of(cells, prior)

@@ -772,6 +772,11 @@ class Cells:
         return self.status.secondary
 
     @property
+    def respondents_known(self) -> bool:
+        """Whether it is known who contributes to inner cells, or how many."""
+        return self.source is not None or (self.response.counted and bool((self.inner_cell >= 0).all()))
+
+    @property
     def suppressed(self) -> Bools:
         """(m,) cells that do not go out: primary or secondary."""
         return self.status.suppressed

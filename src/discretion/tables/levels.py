@@ -823,11 +823,6 @@ TURNS = 50
 _FAILING = ("under-protected", "disclosed")
 
 
-def knows_respondents(cells: Cells) -> bool:
-    """Tell whether it is known who contributes to inner cells, or how many."""
-    return cells.source is not None or (cells.response.counted and bool((cells.inner_cell >= 0).all()))
-
-
 def protect_respondents(
     cells: Cells,
     secondary: Bools,

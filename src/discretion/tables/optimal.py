@@ -463,7 +463,11 @@ class _Search:
     def everything(self) -> Bools:
         """Give the pattern of all cells that may be suppressed, if it protects: no other can where it does not."""
         pattern: Bools = self.usable & ~self.cells.primary
-        if not self.cells.with_status(secondary=pattern).audit(rules=(), exact=False, seconds=1.0, ctx=self.ctx).holds:
+        if (
+            not self.cells.with_status(secondary=pattern)
+            .audit(attacker="outsider", rules=(), exact=False, seconds=1.0, ctx=self.ctx)
+            .holds
+        ):
             raise Infeasible("optimal: no pattern that protects was found in time; allow more `seconds`")
         return pattern
 

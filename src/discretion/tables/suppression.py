@@ -14,7 +14,7 @@ from discretion.errors import Infeasible, PlanError, unknown
 from discretion.part import parse
 from discretion.tables.audit import sums_to_protect
 from discretion.tables.engines.algorithms import Choice, Engine, Optimal
-from discretion.tables.levels import first_equal, knows_respondents
+from discretion.tables.levels import first_equal
 from discretion.tables.optimal import Optimum
 from discretion.tables.previous import widened, with_sums
 
@@ -210,9 +210,7 @@ def suppress(
     clock = _Time(made)
     choice = _with_sums(cells, cost, ctx, clock) if sums is None or sums else _chosen(whole, clock.engine, cost, ctx)
     done = cells.with_status(secondary=choice.secondary[: len(cells)])
-    default: dict[str, Any] = {"ctx": ctx.within("audit"), "seconds": clock.for_audit}
-    if knows_respondents(cells):
-        default |= {"attacker": "contributors", "coalition": together, "proofs": choice.proofs}
+    default = {"ctx": ctx.within("audit"), "seconds": clock.for_audit, "coalition": together, "proofs": choice.proofs}
     return Protected(done, done.audit(**{**default, **(audit or {})}), made, choice.facts)
 
 

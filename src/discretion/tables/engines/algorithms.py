@@ -144,10 +144,10 @@ class Levels(Engine, kind="levels"):
         return replace(found, proofs=[*last.proofs, *found.proofs])
 
     def _from(self, start: Bools, cells: Cells, cost: Any, clean: int | None, settled: int, ctx: Context) -> Choice:
-        from discretion.tables.levels import knows_respondents, levels, protect_respondents
+        from discretion.tables.levels import levels, protect_respondents
 
         found = levels(cells, start=start, cost=cost, clean=clean, ctx=ctx)
-        if not self.respondents or not knows_respondents(cells):
+        if not self.respondents or not cells.respondents_known:
             return Choice(found)
         together = self.together(cells)
         found, proofs = protect_respondents(cells, found, cost=cost, coalition=together, settled=settled, ctx=ctx)
@@ -188,14 +188,13 @@ class Optimal(Engine, kind="optimal"):
 
     def choose(self, cells: Cells, cost: Any, ctx: Context) -> Choice:
         """Alternate between a program that chooses cells and attackers who object."""
-        from discretion.tables.levels import knows_respondents
         from discretion.tables.optimal import Optimum, optimal
         from discretion.tables.suppression import most_protection
 
         end = np.inf if self.seconds is None else time.monotonic() + self.seconds
 
         def cheapest(cells: Cells) -> Optimum:
-            coalition = self.together(cells) if self.respondents and knows_respondents(cells) else 0
+            coalition = self.together(cells) if self.respondents and cells.respondents_known else 0
             left = max(end - time.monotonic(), 0.01) / (1 if self.budget is None else 2)
             seconds = None if self.seconds is None else left
             return optimal(cells, cost=cost, seconds=seconds, largest=self.largest, coalition=coalition, ctx=ctx)

@@ -199,3 +199,47 @@ def test_a_published_table_is_read_with_its_own_signs() -> None:
 def test_hierarchies_of_unknown_variables_are_refused() -> None:
     with pytest.raises(dc.PlanError, match="did you mean 'region'"):
         dc.tables.from_cells(ready(made()), BY, "money", hierarchies={"regio": naive.REGION})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_largest_of_ready_made_cells_attack(seed: int) -> None:
+    """Each with the part that is known of it, by one program for each bound: of two firms both, of counts one."""
+    from scipy.optimize import linprog
+
+    rng = np.random.default_rng(seed)
+    firms = rng.integers(1, 5, 12)
+    parts = [np.sort(rng.integers(1, 60, n).astype(float))[::-1] for n in firms]
+    keys = [{"r": f"r{i // 4}", "c": f"c{i % 4}"} for i in range(12)]
+    frame = pl.DataFrame(keys).with_columns(
+        v=pl.Series([part.sum() for part in parts]),
+        n=pl.Series(firms),
+        t1=pl.Series([part[0] for part in parts]),
+        t2=pl.Series([part[1] if len(part) > 1 else 0.0 for part in parts]),
+    )
+    cells = dc.tables.from_cells(frame, ["r", "c"], "v", count="n", top=["t1", "t2"])
+    cell = [cells.index(key) for key in keys]
+    target, hidden = cell[0], np.isin(np.arange(len(cells)), [cell[i] for i in (0, 1, 4, 5)])
+    cells = cells.mark(np.arange(len(cells)) == target, "unsafe")
+    cells = cells.with_status(
+        secondary=hidden & ~cells.primary, upper_required=12.0 * cells.primary, lower_required=6.0 * cells.primary
+    )
+    members = cells.x.transposed.dense().astype(float)
+    place = [cells.inner_cell.tolist().index(one) for one in cell]
+
+    def holds(who: int | None, part: float) -> bool:
+        bounds: list[tuple[float, float | None]] = [(0.0, None)] * 12
+        lowest = 0.0
+        if who is not None:
+            bounds[place[who]] = (part, part if firms[who] == 1 else None)
+            lowest = part if who == 0 else 0.0
+        reached = [
+            abs(linprog(-sign * members[target], A_eq=members[~hidden], b_eq=cells.value[~hidden], bounds=bounds).fun)
+            for sign in (1.0, -1.0)
+        ]
+        value = cells.value[target]
+        return reached[0] >= value + 12 - 1e-6 and reached[1] <= max(value - 6, lowest) + 1e-6
+
+    alone = firms[0] == 1  # nobody else is in the cell: its owner is not judged
+    attackers = [(i, part) for i in range(12) for part in parts[i][:2].tolist() if i or not alone]
+    assert cells.audit(rules=(), exact=True).holds == (holds(None, 0) and all(holds(*one) for one in attackers))
+    assert cells.audit(attacker="outsider", rules=()).holds == holds(None, 0)

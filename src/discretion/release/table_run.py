@@ -271,6 +271,9 @@ def public_facts(release: TableRelease) -> dict[str, Any]:
     return facts
 
 
+_WITH_RESPONDENTS = re.compile(r"[1-9][\d,]* respondent")
+
+
 def _attackers(audit: Any) -> list[str]:
     """Name who was assumed to attack, without numbers of people."""
     from discretion.tables.audit import Audit, ReleasedAudit
@@ -281,7 +284,7 @@ def _attackers(audit: Any) -> list[str]:
         return []
     beside = () if audit.unpublished is None else audit.unpublished.earlier
     earlier = f" and of {len(beside)} earlier release{'s' if len(beside) > 1 else ''}" if beside else ""
-    respondents = ["respondents, who know what they contributed"] if "respondent" in audit.attacker else []
+    respondents = ["respondents, who know what they contributed"] if _WITH_RESPONDENTS.search(audit.attacker) else []
     return [f"readers of this table{earlier}", *respondents]
 
 

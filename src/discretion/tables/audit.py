@@ -523,10 +523,10 @@ def audit(
 
     `attacker` is `"contributors"` (without it, where respondents are known): besides the outsider every respondent with
     a part in a suppressed inner cell (with `coalition=c`: all coalitions of up to c, in one cell or in different ones;
-    by default as many as the rules applied look at, and never fewer; of ready-made cells, the respondents of inner
-    cells with at most c). Or `"outsider"` alone, or the labels of respondents who put together what they know.
-    Respondents know what they contributed: inner cells that are all theirs, and a lower bound of the others. Cells to
-    which nobody else contributes are not judged.
+    by default as many as the rules applied look at, and never fewer; of ready-made cells, what their numbers of
+    respondents and largest contributions tell). Or `"outsider"` alone, or the labels of respondents who put together
+    what they know. Respondents know what they contributed: inner cells that are all theirs, and a lower bound of the
+    others. Cells to which nobody else contributes are not judged.
 
     Bounds are computed to the end (`exact`) for tables of moderate size; otherwise only as far as needed to decide, and
     then the true interval may be wider than the one shown, never narrower. Does not cover what an attacker knows beyond

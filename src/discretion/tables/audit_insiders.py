@@ -212,9 +212,11 @@ class Knowledge:
 
     @classmethod
     def of(cls, cells: Cells, few: int = 1) -> Knowledge:
-        """Take contributions from the records; where there are none, from inner cells with few respondents.
+        """Take contributions from the records; of ready-made cells, what is known of each inner cell.
 
-        Of those nothing is known but their number: they count as equal, and each is in one cell only.
+        That is the number of respondents, each in one cell only, and their largest contributions: of counts 1 each. The
+        others count as equal. Of cells with more than `few` nobody else needs to be listed than one who is missing
+        in every coalition; nothing is known of those whose contributions are not.
         """
         if cells.source is not None:
             x = cells.source.x[:, cells.active]
@@ -231,10 +233,20 @@ class Knowledge:
         own = cells.inner_cell
         if (own < 0).any():
             raise PlanError("attacker: ready-made linked tables do not tell who is in their common inner cells")
-        count = cells.count[own]
-        inner = np.repeat(np.arange(len(own)), np.where(count <= few, count, 0))
+        count, top = cells.count[own], np.zeros((len(own), 0))
+        if cells.response.frequency:
+            top = (np.arange(few) < count[:, None]).astype(np.float64)
+        elif (cells.inner_value >= 0).all():  # largest contributions are absolute
+            top = cells.response.top[own]
+        listed = np.minimum((top > 0).sum(axis=1), count)
+        each = np.where((count <= few) | (listed > 0), np.minimum(count, np.maximum(listed, few) + 1), 0)
+        inner = np.repeat(np.arange(len(own)), each)
+        place = np.arange(len(inner)) - np.repeat(np.cumsum(each) - each, each)
+        share = (cells.inner_value - top.sum(axis=1)) / np.maximum(count - listed, 1)
+        padded = np.hstack([top, np.zeros((len(own), 1))])[inner, np.minimum(place, top.shape[1])]
+        x = np.where(place < listed[inner], padded, share[inner])
         labels = [f"one in cell {cell}" for cell in own[inner].tolist()]
-        return cls(inner, np.arange(len(inner)), (cells.inner_value / np.maximum(count, 1))[inner], len(own), labels)
+        return cls(inner, np.arange(len(inner)), x, len(own), labels)
 
     def label(self, who: int) -> Any:
         """Give the name of a respondent."""

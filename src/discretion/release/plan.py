@@ -520,7 +520,7 @@ class PlanParser:
         for key in content:
             if key not in _SECTIONS:
                 self._fault((key,), unknown("entry", str(key), _SECTIONS))
-        policy = read_policy(self.text, self.base, self._fault)
+        policy = read_policy(self.text, self.base, self._fault) if "policy" in content else None
         plan = Plan(
             schema=self._schema(),
             steps=self._each("steps", self._step),
@@ -546,7 +546,7 @@ class PlanParser:
             tune=self._tune(),
             text=self.text,
         )
-        waivers = read_waivers(self.text, policy, self._fault)
+        waivers = read_waivers(self.text, policy, self._fault) if "waivers" in content else ()
         if policy is not None and not self.problems:
             plan = self._attempted(plan, policy, waivers)
         self._check_seed_place(plan)
@@ -651,7 +651,8 @@ class PlanParser:
         for number, text in enumerate(self._list("edit_rules")):
             if self._attempt(("edit_rules", number), lambda text=text: read_edit_rules([text])) is not None:  # type: ignore[misc]
                 good.append(text)
-        self._attempt(("edit_rules",), lambda: read_edit_rules(good))
+        if good:
+            self._attempt(("edit_rules",), lambda: read_edit_rules(good))
         return tuple(good)
 
     def _data(self) -> dict[str, Any]:

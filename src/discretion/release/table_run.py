@@ -666,11 +666,14 @@ def run_table(
     _check_keys(plan)
     records = read_records(plan, data, report)
     seed = seed_of(plan.plan, release=True) if seed is None else seed
-    study = Study(records, seed, progress=progress)
-    for step in plan.plan.steps:
-        study = study.apply(step)
-    before = previous_tables(plan, study.current, input_facts(plan.plan, records)) if plan.plan.previous else []
-    cells = tabulated(plan, study.current, seed, before)
+    current = records
+    if plan.plan.steps:
+        study = Study(records, seed, progress=progress)
+        for step in plan.plan.steps:
+            study = study.apply(step)
+        current = study.current
+    before = previous_tables(plan, current, input_facts(plan.plan, records)) if plan.plan.previous else []
+    cells = tabulated(plan, current, seed, before)
     cells = cells.apply_rules(plan.rules) if plan.rules else cells
     for where, decision in plan.marks:
         cells = cells.mark(where, decision)  # type: ignore[arg-type]

@@ -1,9 +1,10 @@
 """Do the tests notice? Change one operator at a time and count the changes that some test catches.
 
 `python -m tests.mutants learning --places 40` draws places of a room by a seed, writes a copy of the package with one
-comparison, sum, product or Boolean operator changed, and runs the tests of the room on it (`--tests` names others,
-`--only` a part of the room's files). A change that no test fails on is printed with its line. Changes that cannot be
-seen from outside (the order of equal summands, a limit of work) are counted as missed, too.
+comparison, sum, product or Boolean operator changed, and runs tests on it: those that bear the file's name, those that
+name what it defines, most often first, and the others of the room (`--tests` names others, `--only` a part of the
+room's files). A change that no test fails on is printed with its line. Changes that cannot be seen from outside (the
+order of equal summands, a limit of work) are counted as missed, too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import ast
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -62,10 +64,25 @@ def change(path: Path, number: int) -> tuple[int, str]:
     return first + 1, f"{type(old).__name__} → {type(new).__name__}: {lines[first].strip()}"
 
 
+def tests_of(path: Path, room: str) -> list[str]:
+    """List the files of tests that may notice a change of a file, the likeliest first."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    public = "|".join(node.name for node in body if isinstance(node, ast.ClassDef) and node.name[0] != "_")
+    module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    named = re.compile(rf"\b({re.escape(module)}|dc\.({public or path.stem}))\b")
+    found = {}
+    for test in sorted((ROOT / "tests").rglob("test_*.py")):
+        here = room in test.relative_to(ROOT / "tests").parts[:1]
+        uses = len(named.findall(test.read_text(encoding="utf-8")))
+        if here or uses:
+            found[str(test.relative_to(ROOT))] = (here and path.stem in test.stem, here and uses > 0, uses)
+    return sorted(found, key=lambda test: found[test], reverse=True)
+
+
 def is_caught(source: Path, tests: list[str], seconds: float) -> bool:
     """Tell whether some test fails, or does not end, with a changed package."""
     paths = os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests]
     try:
         done = subprocess.run(
             command,
@@ -87,10 +104,9 @@ def main() -> None:
     asked.add_argument("--places", type=int, default=200)
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--only", default="", help="files of the room whose path contains this")
-    asked.add_argument("--tests", nargs="*", help="default: the tests of the room")
+    asked.add_argument("--tests", nargs="*", help="in place of those that may notice a change")
     asked.add_argument("--seconds", type=float, default=600)
     given = asked.parse_args()
-    tests = given.tests or [f"tests/{given.room}"]
     files = [p for p in sorted((ROOT / "src/discretion" / given.room).rglob("*.py")) if given.only in str(p)]
     places = [(p, n) for p in files for n in range(len(operators(ast.parse(p.read_text(encoding="utf-8")))))]
     drawn = random.Random(given.seed).sample(places, min(given.places, len(places)))
@@ -100,7 +116,7 @@ def main() -> None:
             shutil.copytree(ROOT / "src", Path(folder) / "src", ignore=shutil.ignore_patterns("__pycache__"))
             place = path.relative_to(ROOT)
             line, what = change(Path(folder) / place, number)
-            seen = is_caught(Path(folder) / "src", tests, given.seconds)
+            seen = is_caught(Path(folder) / "src", given.tests or tests_of(path, given.room), given.seconds)
         caught += seen
         print(f"{caught}/{count} {'caught' if seen else 'MISSED'} {place}:{line} {what}", flush=True)
     print(f"{given.room}: {caught} of {len(drawn)} changes caught ({len(places)} places)")

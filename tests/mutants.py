@@ -2,8 +2,8 @@
 
 `python -m tests.mutants learning --places 40` draws places of a room by a seed, writes a copy of the package with one
 comparison, sum, product or Boolean operator changed, and runs tests on it: those that bear the file's name, those that
-name what it defines, most often first, and the others of the room (`--tests` names others, `--only` a part of the
-room's files). A change that no test fails on is printed with its line. Changes that cannot be seen from outside (the
+name what it defines, most often first, and others of the room, `--files` in all (`--tests` names others, `--only` a part
+of the room's files). A change that no test fails on is printed with its line. Changes that cannot be seen from outside (the
 order of equal summands, a limit of work) are counted as missed, too.
 """
 
@@ -64,8 +64,8 @@ def change(path: Path, number: int) -> tuple[int, str]:
     return first + 1, f"{type(old).__name__} → {type(new).__name__}: {lines[first].strip()}"
 
 
-def tests_of(path: Path, room: str) -> list[str]:
-    """List the files of tests that may notice a change of a file, the likeliest first."""
+def tests_of(path: Path, room: str, most: int) -> list[str]:
+    """List the files of tests that are likeliest to notice a change of a file, the likeliest first."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
     public = "|".join(node.name for node in body if isinstance(node, ast.ClassDef) and node.name[0] != "_")
     module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
@@ -76,7 +76,7 @@ def tests_of(path: Path, room: str) -> list[str]:
         uses = len(named.findall(test.read_text(encoding="utf-8")))
         if here or uses:
             found[str(test.relative_to(ROOT))] = (here and path.stem in test.stem, here and uses > 0, uses)
-    return sorted(found, key=lambda test: found[test], reverse=True)
+    return sorted(found, key=lambda test: found[test], reverse=True)[:most]
 
 
 def is_caught(source: Path, tests: list[str], seconds: float) -> bool:
@@ -105,6 +105,7 @@ def main() -> None:
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--only", default="", help="files of the room whose path contains this")
     asked.add_argument("--tests", nargs="*", help="in place of those that may notice a change")
+    asked.add_argument("--files", type=int, default=8, help="files of tests run for a change, at most")
     asked.add_argument("--seconds", type=float, default=600)
     given = asked.parse_args()
     files = [p for p in sorted((ROOT / "src/discretion" / given.room).rglob("*.py")) if given.only in str(p)]
@@ -116,7 +117,9 @@ def main() -> None:
             shutil.copytree(ROOT / "src", Path(folder) / "src", ignore=shutil.ignore_patterns("__pycache__"))
             place = path.relative_to(ROOT)
             line, what = change(Path(folder) / place, number)
-            seen = is_caught(Path(folder) / "src", given.tests or tests_of(path, given.room), given.seconds)
+            seen = is_caught(
+                Path(folder) / "src", given.tests or tests_of(path, given.room, given.files), given.seconds
+            )
         caught += seen
         print(f"{caught}/{count} {'caught' if seen else 'MISSED'} {place}:{line} {what}", flush=True)
     print(f"{given.room}: {caught} of {len(drawn)} changes caught ({len(places)} places)")

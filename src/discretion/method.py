@@ -18,8 +18,8 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from discretion.context import BATCH_ROWS, Context, Progress, ignore_progress, keyed_hash, new_seed
 from discretion.data.dataset import Dataset, Piece
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
+from discretion.data.native import bounding_numbers
 from discretion.data.schema import Schema
-from discretion.data.sql_filter import bounding_numbers
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.part import HOLDS_PARTS, Columns, Family, Part, Scale, index, parse

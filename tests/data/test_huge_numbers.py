@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.data.sql_filter import LARGEST
+from discretion.data.native import LARGEST
 from discretion.errors import DataError
 from discretion.method import Method
 

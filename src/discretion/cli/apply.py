@@ -304,7 +304,7 @@ def _name_telling(data: Dataset, quiet: bool) -> None:
 
 def _run(kind: str, options: dict[str, Any]) -> None:
     from discretion.context import Context, new_seed
-    from discretion.data.sql_filter import bounding_numbers
+    from discretion.data.native import bounding_numbers
     from discretion.method import Method
     from discretion.release.journal import SeedFile
 

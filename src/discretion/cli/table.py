@@ -104,8 +104,6 @@ def _dry_run(plan: TablePlan, source: Any, as_json: bool, quiet: bool) -> None:
 
 
 def _report(release: TableRelease, as_json: bool, places: dict[str, str]) -> None:
-    from discretion.release.under_policy import policy_words, waiver_words
-
     if as_json:
         print_json(
             {
@@ -121,8 +119,11 @@ def _report(release: TableRelease, as_json: bool, places: dict[str, str]) -> Non
             }
         )
         return
-    for words in (*policy_words(release.plan.policy, ()), *waiver_words(release.plan.waivers)):
-        say(words)
+    if release.plan.policy is not None:
+        from discretion.release.under_policy import policy_words, waiver_words
+
+        for words in (*policy_words(release.plan.policy, ()), *waiver_words(release.plan.waivers)):
+            say(words)
     rows = [(name.replace("_", " "), shown(float(value))) for name, value in release.loss.items()]
     print_table("Information loss", ("figure", "value"), rows, numeric=(1,))
     verdicts = [("holds" if verdict.holds else "FAILS", verdict.text) for verdict in release.verdicts]

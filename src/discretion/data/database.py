@@ -212,11 +212,6 @@ class Address:
         return f"postgresql://{parts.hostname or ''}{parts.path}"
 
 
-def is_url(source: str) -> bool:
-    """Tell whether a source is the address of a database."""
-    return re.match(r"(?i)(duckdb|sqlite|postgres(ql)?)://", source) is not None
-
-
 def parse_url(source: str, table: str | None, query: str | None) -> Address:
     """Take an address apart: `duckdb:///file?table=t`, `sqlite:///file`, `postgresql://user@host/base`."""
     parts = urlsplit(source)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from discretion.context import BATCH_ROWS
 from discretion.data.codes import Classes, ColumnCodes, Missing, add_counts, count_few, encode, wildcard_sizes
 from discretion.data.hierarchy import HierarchyLevels, MaskingHierarchy, canonical
-from discretion.data.native import Source, give_back, renewed, take_in
+from discretion.data.native import Source, finite, give_back, renewed, take_in
 from discretion.data.schema import Role, Schema, Type
-from discretion.data.sql_filter import finite
 from discretion.data.text import not_numbers
 from discretion.display import table
 from discretion.errors import DataError, PlanError, unknown

@@ -1,10 +1,12 @@
-"""The border to frame libraries: pandas, polars and pyarrow come in, the same kind goes out."""
+"""The border to frame libraries: pandas, polars and pyarrow come in, the same kind goes out; numbers are finite."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from discretion.errors import DataError, need
 
@@ -197,3 +199,50 @@ def _to_pyarrow(source: Any, frame: pl.DataFrame, rows: NDArray[np.int64] | None
             column = column.cast(pa.string())
         columns.append(column)
     return pa.table(columns, names=frame.columns)
+
+
+# Numbers that can be computed with: infinity and numbers near it are refused, or bounded for private steps.
+
+
+LARGEST = 1e150
+"""The largest size of a number: the squares of larger ones, and their sums, are soon infinite."""
+
+
+_BOUND = 1e18
+"""Where numbers are bounded: its square fits into the shortest floats that models use."""
+_bounded: ContextVar[bool] = ContextVar("bounded", default=False)
+
+
+@contextmanager
+def bounding_numbers(wanted: bool) -> Iterator[None]:
+    """Read data for a private step: a number that is too large is bounded; an error would tell of a person."""
+    token = _bounded.set(wanted or _bounded.get())
+    try:
+        yield
+    finally:
+        _bounded.reset(token)
+
+
+def finite(frame: pl.DataFrame) -> pl.DataFrame:
+    """Raise if a column has infinity or numbers beyond `LARGEST`; says which and how many, never the values."""
+    import polars as pl
+    import polars.selectors as cs
+
+    if _bounded.get():
+        return frame.with_columns(cs.float().clip(-_BOUND, _BOUND))
+    floats = [one for one in frame if one.dtype.is_float() and one.null_count() < len(one)]
+    bad = [one.name for one in floats if max(-cast(float, one.min()), cast(float, one.max())) > LARGEST]
+    if not bad:
+        return frame
+    infinite = frame.select(pl.col(bad).is_infinite().sum())
+    beyond = frame.select((pl.col(bad).is_finite() & (pl.col(bad).abs() > LARGEST)).sum())
+    declare = "if they stand for missing values, declare them as a missing code"
+    found = (
+        ("infinite values", infinite, "replace them or declare a missing code"),
+        (f"numbers beyond ±{LARGEST:g}", beyond, declare),
+    )
+    problems = []
+    for what, counts, hint in found:
+        if listed := [f"{one.name!r} ({one.item()})" for one in counts if one.item()]:
+            problems.append(f"{what} in {', '.join(listed)}; {hint}")
+    raise DataError("\n".join(problems))

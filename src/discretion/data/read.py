@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from discretion.data.database import Address, is_url, parse_url, read_database
+from discretion.data.database import Address, parse_url, read_database
 from discretion.data.dataset import Dataset
 from discretion.data.files import VariableLabels, read_arrow, read_excel, read_json, read_labelled, read_parquet
 from discretion.data.schema import Schema
@@ -22,6 +22,7 @@ from discretion.data.text import (
     choose_columns,
     existing_file,
     format_of,
+    is_url,
     not_numbers,
     read_text,
 )
@@ -100,7 +101,7 @@ def _read(options: _Options, schema: Schema, *, partial: bool = False) -> Datase
         schema = schema.only(frame.columns)
     if not partial:
         check_numbers(frame, schema)
-    data = Dataset(_split_sets(frame, schema), schema=labels.put_into(schema))
+    data = Dataset(_split_sets(frame, schema), schema=schema if labels is None else labels.put_into(schema))
     data.came_from, data.dialect = options.for_plan(), dialect
     return data
 
@@ -142,17 +143,17 @@ class _Options:
             return parse_url(self.text, None, None).name
         return "standard input" if self.text == "-" else repr(self.text)
 
-    def load(self, schema: Schema) -> tuple[pl.DataFrame, VariableLabels, Dialect | None]:
+    def load(self, schema: Schema) -> tuple[pl.DataFrame, VariableLabels | None, Dialect | None]:
         """Read the frame, its labels, and how its text was written."""
         if self.text == "-":
             if self.format is not None and format_of(self.path, self.format) != "csv":
                 raise PlanError("only CSV can be read from standard input")
             self._check("csv")
             frame, dialect = self._delimited(TextSource("standard input", content=sys.stdin.buffer.read()), schema)
-            return frame, VariableLabels(), dialect
+            return frame, None, dialect
         if is_url(self.text):
             self._check("postgresql")
-            return self._chosen(read_database(parse_url(self.text, self.table, self.query))), VariableLabels(), None
+            return self._chosen(read_database(parse_url(self.text, self.table, self.query))), None, None
         if not self.path.exists() or self.path.is_dir():
             existing_file(self.path)
         kind = self._kind()
@@ -186,7 +187,7 @@ class _Options:
         if problems:
             raise PlanError(problems)
 
-    def _file(self, kind: Format, schema: Schema) -> tuple[pl.DataFrame, VariableLabels, Dialect | None]:
+    def _file(self, kind: Format, schema: Schema) -> tuple[pl.DataFrame, VariableLabels | None, Dialect | None]:
         path, dialect = self.path, None
         if kind in ("stata", "spss", "sas", "xpt"):
             return *read_labelled(path, kind, self.columns, self.given.encoding), None
@@ -207,7 +208,7 @@ class _Options:
             frame = self._chosen(read_database(address))
         else:
             raise PlanError("give the address of the PostgreSQL database: postgresql://user@host/base?table=name")
-        return frame, VariableLabels(), dialect
+        return frame, None, dialect
 
     def _delimited(self, source: TextSource, schema: Schema) -> tuple[pl.DataFrame, Dialect]:
         frame, dialect = read_text(source, self.given, schema, self.columns)

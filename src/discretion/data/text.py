@@ -976,3 +976,8 @@ def _has_blank_lines(
     if empty != found.blank:
         raise DataError(f"{source.name} has {found.blank:,} blank lines beside rows of empty cells; remove them")
     return True
+
+
+def is_url(source: str) -> bool:
+    """Tell whether a source is the address of a database."""
+    return re.match(r"(?i)(duckdb|sqlite|postgres(ql)?)://", source) is not None

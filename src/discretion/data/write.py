@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from discretion.data.database import Address, is_url, parse_url
+from discretion.data.database import Address, parse_url
 from discretion.data.dataset import Dataset
 from discretion.data.schema import Schema
-from discretion.data.text import Dialect, Format, Given, format_of
+from discretion.data.text import Dialect, Format, Given, format_of, is_url
 from discretion.errors import DataError, PlanError
 
 if TYPE_CHECKING:

@@ -163,7 +163,7 @@ def _schema_faults(plan: Plan, columns: Sequence[str]) -> Iterator[str]:
                 placed.add(str(name))
                 yield f"{plan.text.where(section, str(name))}: {unknown('column', str(name), columns)}"
     yield from (unknown("column", name, columns) for name in lacking if name not in placed)
-    for number, rule in enumerate(read_edit_rules(plan.schema.edit_rules)):
+    for number, rule in enumerate(read_edit_rules(plan.schema.edit_rules) if plan.schema.edit_rules else ()):
         for name in sorted(rule.columns - {*columns}):
             where = plan.text.where("edit_rules", number)
             yield f"{where}: the edit rule {rule.text!r}: {unknown('column', name, columns)}"

@@ -11,8 +11,8 @@ import numpy as np
 
 from discretion.context import Context, Progress, ignore_progress, new_seed
 from discretion.data.dataset import Dataset
+from discretion.data.native import bounding_numbers
 from discretion.data.rules import check_edit_rules
-from discretion.data.sql_filter import bounding_numbers
 from discretion.errors import DataError, PlanError
 from discretion.measure import Measure, Score
 from discretion.method import Decision

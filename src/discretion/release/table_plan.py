@@ -77,8 +77,8 @@ class TablePlanParser:
                 self._fault(("table", key), unknown("entry", str(key), _ENTRIES))
         beside = ("policy", "waivers")
         plan = self._plan({key: value for key, value in content.items() if key in _OTHER and key not in beside})
-        policy = read_policy(self.text, self.base, self._fault)
-        waivers = read_waivers(self.text, policy, self._fault)
+        policy = read_policy(self.text, self.base, self._fault) if "policy" in content else None
+        waivers = read_waivers(self.text, policy, self._fault) if "waivers" in content else ()
         made = TablePlan(
             plan=plan,
             table=self._tabulate(),

@@ -188,7 +188,7 @@ def open_backend(
 
     `data` gives frames or Datasets for tables without a source.
     """
-    from discretion.data.database import is_url
+    from discretion.data.text import is_url
 
     listed, frames, most = tuple(tables), dict(data or {}), limits or Limits()
     known = by_name(listed)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from discretion.context import Context
 from discretion.data.dataset import Dataset
-from discretion.data.sql_filter import Scalar, bounding_numbers
+from discretion.data.native import bounding_numbers
+from discretion.data.sql_filter import Scalar
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.method import Decision, Method
 from discretion.online.backends import Backend, Bounded, GroupKey

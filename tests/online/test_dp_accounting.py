@@ -43,6 +43,12 @@ def exact_delta(epsilon: float, answers: int, total: float) -> float:
     return found
 
 
+@pytest.mark.parametrize("amount", [-1, 2**62 + 1, 0.5, True])
+def test_amounts_are_whole_numbers_in_range(amount: float) -> None:
+    with pytest.raises(PlanError, match="micro_epsilon"):
+        Cost(micro_epsilon=amount)  # type: ignore[arg-type]
+
+
 def test_written_decimals_are_taken_as_written() -> None:
     assert cost(epsilon=0.1, rho=0.1, delta=1e-9) == Cost(100_000, 100_000_000, 1)
     assert cost(epsilon=0.1 + 0.2).micro_epsilon == 300_001

@@ -64,6 +64,8 @@ def test_reidentification_bound_is_the_measure_with_a_bound(pair: tuple[dc.Datas
     assert not verdict.holds and verdict.value == share
     assert verdict.failing[0].key == {"measure": "distance-linkage"}
     assert verdict.failing[0].size == pytest.approx(share * len(original))
+    found = attack(original, released).per_record
+    assert found is not None and verdict.failing_records == np.count_nonzero(np.nan_to_num(found))
     json.dumps(verdict.to_dict())
 
 

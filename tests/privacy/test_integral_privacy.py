@@ -54,6 +54,14 @@ def test_excess_of_a_result_everybody_gives_is_that_of_chance() -> None:
     assert verdict.holds
 
 
+def test_correlations_are_those_of_every_pair_on_the_grid() -> None:
+    a = np.random.default_rng(1).normal(size=200)
+    frame = pl.DataFrame({"a": a, "b": a + np.random.default_rng(2).normal(size=200), "c": -a})
+    model = dc.IntegralPrivacy(result="correlation", columns=["a", "b", "c"], grid={"*": 0.5}, samples=200)
+    r = round(float(np.corrcoef(frame["a"], frame["b"])[0, 1]) / 0.5) * 0.5
+    assert model(frame).detail["result"] == {"a, b": r, "a, c": -1.0, "b, c": -r}
+
+
 def people(rows: int = 300) -> pl.DataFrame:
     rng = np.random.default_rng(3)
     age = rng.integers(20, 80, rows)

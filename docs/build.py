@@ -25,6 +25,7 @@ _NATURES = {
     "risk": "measure of risk",
     "utility": "measure of utility",
     "rule": "rule for cells of tables",
+    "table-protection": "protection of tables",
     "table-engine": "engine of cell suppression",
 }
 _LOADED = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src"}

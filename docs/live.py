@@ -25,6 +25,7 @@ FAMILIES = {
     "risk": "Measures of risk",
     "utility": "Measures of utility",
     "rule": "Rules for cells of tables",
+    "table-protection": "Protections of tables",
     "table-engine": "Engines of cell suppression",
 }
 """The families of parts and their headings."""

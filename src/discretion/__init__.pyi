@@ -145,6 +145,23 @@ class AdditiveNoise(_AdditiveNoise):
         distribution: Literal['normal', 'laplace'] = 'normal',
     ) -> None: ...
 
+from discretion.tables.protections import Adjust as _Adjust
+
+class Adjust(_Adjust):
+    """Move every sensitive cell up or down beyond its protection level and adjust the others so that all adds up."""
+
+    def __init__(
+        self,
+        *,
+        weight: Literal['relative', 'equal'] = 'relative',
+        least_percent: float = 1.0,
+        limit_percent: Any | None = None,
+        spread_percent: float = 100.0,
+        whole: bool | None = None,
+        seconds: float = 20.0,
+        gap: float = 0.05,
+    ) -> None: ...
+
 from discretion.privacy.l_diversity import AlphaK as _AlphaK
 
 class AlphaK(_AlphaK):
@@ -577,7 +594,7 @@ class EigenDifference(_EigenDifference):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-from discretion.tables.engines.algorithms import Elimination as _Elimination
+from discretion.tables.engines import Elimination as _Elimination
 
 class Elimination(_Elimination):
     """Suppress complementary cells until no sensitive cell can be computed exactly."""
@@ -1053,7 +1070,7 @@ class LearnedLinkage(_LearnedLinkage):
         intruder: Any = ...,
     ) -> None: ...
 
-from discretion.tables.engines.algorithms import Levels as _Levels
+from discretion.tables.engines import Levels as _Levels
 
 class Levels(_Levels):
     """Suppress complementary cells until every sensitive cell has the interval its rules require."""
@@ -1330,7 +1347,7 @@ class NonUniformEntropy(_NonUniformEntropy):
         columns: Sequence[str] = (),
     ) -> None: ...
 
-from discretion.tables.engines.algorithms import Optimal as _Optimal
+from discretion.tables.engines import Optimal as _Optimal
 
 class Optimal(_Optimal):
     """Suppress complementary cells so that every sensitive cell has its interval, at the least cost possible."""
@@ -1478,6 +1495,25 @@ class PSensitive(_PSensitive):
         k: int,
         count: Literal['units', 'records'] = 'units',
         p: int,
+    ) -> None: ...
+
+from discretion.tables.protections import Perturb as _Perturb
+
+class Perturb(_Perturb):
+    """Add noise to every cell that depends only on who is in it, so that a cell is the same in every table."""
+
+    def __init__(
+        self,
+        *,
+        variance: Any | None = None,
+        maximum: int | None = None,
+        forbidden: int = 0,
+        stay: Any | None = None,
+        sd_percent: Any | None = None,
+        maximum_percent: Any | None = None,
+        contributions: int = 1,
+        key_file: Any | None = None,
+        key_by: Sequence[str] = (),
     ) -> None: ...
 
 from discretion.risk.identity.uniqueness import PopulationUniqueness as _PopulationUniqueness
@@ -1856,6 +1892,18 @@ class RestoreEditRules(_RestoreEditRules):
         rules: Sequence[str] = (),
     ) -> None: ...
 
+from discretion.tables.protections import Restructure as _Restructure
+
+class Restructure(_Restructure):
+    """Roll categories up until no cell is sensitive, each time the step that loses fewest cells per sensitive one."""
+
+    def __init__(
+        self,
+        *,
+        keep: Sequence[str] = (),
+        ordered: Sequence[str] = (),
+    ) -> None: ...
+
 from discretion.privacy.integral_privacy import ResultPrivacy as _ResultPrivacy
 
 class ResultPrivacy(_ResultPrivacy):
@@ -1894,6 +1942,33 @@ class Round(_Round):
         columns: Sequence[str] = (),
         base: float,
         how: Literal['nearest', 'random', 'up', 'down'] = 'nearest',
+    ) -> None: ...
+
+from discretion.tables.protections import RoundControlled as _RoundControlled
+
+class RoundControlled(_RoundControlled):
+    """Round every cell to a multiple of a base so that totals stay the sums of their parts, changing least."""
+
+    def __init__(
+        self,
+        *,
+        base: float,
+        max_steps: int = 3,
+        seconds: float = 60.0,
+        gap: float = 0.0,
+    ) -> None: ...
+
+from discretion.tables.protections import RoundRandom as _RoundRandom
+
+class RoundRandom(_RoundRandom):
+    """Round every cell to a neighboring multiple of a base by chance, so that it is right on average."""
+
+    def __init__(
+        self,
+        *,
+        base: float,
+        totals: Literal['independent', 'added'] = 'independent',
+        keys: bool = False,
     ) -> None: ...
 
 from discretion.risk.attribute.column_dependence import RowOrder as _RowOrder
@@ -2055,6 +2130,18 @@ class Suda(_Suda):
         threshold: float = 0.1,
         scoring: Literal['product', 'supersets'] = 'product',
         missing: Literal['category', 'wildcard', 'ignore'] | Literal['skip'] = 'category',
+    ) -> None: ...
+
+from discretion.tables.protections import Suppress as _Suppress
+
+class Suppress(_Suppress):
+    """Suppress complementary cells so that sensitive cells cannot be computed from others, and audit the result."""
+
+    def __init__(
+        self,
+        *,
+        engine: Any = ...,
+        cost: Literal['value', 'frequency', 'unit'] | Any | None = None,
     ) -> None: ...
 
 from discretion.protect.suppress import SuppressByRisk as _SuppressByRisk

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 else:
     ModelMetaclass = type(BaseModel)
 
-Family = Literal["method", "model", "risk", "utility", "rule", "table-engine"]
+Family = Literal["method", "model", "risk", "utility", "rule", "table-engine", "table-protection"]
 
 PACKAGES: Mapping[str, Family] = {
     "protect": "method",
@@ -51,8 +51,9 @@ PACKAGES: Mapping[str, Family] = {
     "utility": "utility",
     "tables.rules": "rule",
     "tables.engines": "table-engine",
+    "tables.protections": "table-protection",
 }
-"""Where parts live, and what the parts of each package are."""
+"""Where parts live, and what the parts of each package, or file, are."""
 
 Scale = Literal["rows", "classes", "columns", "blocks", "sampled", "memory"]
 """What a part needs of the data at a time, and so how it grows:
@@ -108,19 +109,20 @@ class IndexEntry:
 
 
 def _scan(root: Traversable, package: str, family: Family) -> Iterator[IndexEntry]:
-    """List the parts in the files of a folder and those below, which is the package of that name."""
+    """List the parts in the files of a folder and those below, which is the package of that name, or in one file."""
     stack = [(root, package)]
     while stack:
-        folder, dotted = stack.pop()
-        if not folder.is_dir():
-            continue
-        for item in sorted(folder.iterdir(), key=lambda i: i.name):
-            if item.is_dir() and not item.name.startswith("_"):
-                stack.append((item, f"{dotted}.{item.name}"))
-            elif item.name.endswith(".py"):
-                module = f"{dotted}.{item.name[:-3]}"
-                for kind, name, summary in _classes(item.read_text(encoding="utf-8"), module):
-                    yield IndexEntry(kind, name, family, summary.strip(), module)
+        item, dotted = stack.pop()
+        if item.is_dir():
+            below = sorted(item.iterdir(), key=lambda i: i.name)
+            stack += [
+                (one, f"{dotted}.{one.name.removesuffix('.py')}")
+                for one in reversed(below)
+                if one.name.endswith(".py") or (one.is_dir() and not one.name.startswith("_"))
+            ]
+        elif item.is_file():
+            for kind, name, summary in _classes(item.read_text(encoding="utf-8"), dotted):
+                yield IndexEntry(kind, name, family, summary.strip(), dotted)
 
 
 def _classes(text: str, module: str) -> list[tuple[str, str, str]]:
@@ -162,7 +164,9 @@ def index() -> Mapping[str, IndexEntry]:
     found: dict[str, IndexEntry] = {}
     for package, family in PACKAGES.items():
         folder = resources.files("discretion").joinpath(*package.split("."))
-        for entry in _scan(folder, f"discretion.{package}", family):
+        file = resources.files("discretion").joinpath(*package.split(".")[:-1], f"{package.rpartition('.')[2]}.py")
+        entries = (entry for place in (folder, file) for entry in _scan(place, f"discretion.{package}", family))
+        for entry in entries:
             if (known := found.setdefault(entry.kind, entry)) is not entry:
                 raise PlanError(f"the kind {entry.kind!r} is that of {known.module} and of {entry.module}")
     for point in metadata.entry_points(group=ENTRY_POINTS):
@@ -180,6 +184,11 @@ def find(kind: str) -> type[Part]:
     if kind not in index():
         raise PlanError(unknown("part", kind, {*index(), *_REGISTERED}))
     return index()[kind].load()
+
+
+def kinds(family: Family) -> list[str]:
+    """List the kinds of a family, and those of other packages, of which nobody knows what they are until they load."""
+    return [kind for kind, entry in index().items() if entry.family in (family, None)]
 
 
 def all_parts(*families: Family) -> list[type[Part]]:

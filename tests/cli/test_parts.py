@@ -20,7 +20,15 @@ def test_every_part_is_listed_once(cli: Cli) -> None:
                 "family": part.family,
                 "summary": part.summary(),
             }
-    assert {part["family"] for part in listed} == {"method", "model", "risk", "utility", "rule", "table-engine"}
+    assert {part["family"] for part in listed} == {
+        "method",
+        "model",
+        "risk",
+        "utility",
+        "rule",
+        "table-engine",
+        "table-protection",
+    }
 
 
 def test_the_table_has_a_section_for_each_family(cli: Cli) -> None:

@@ -154,7 +154,7 @@ def test_every_fault_of_a_plan_is_told_at_once(tmp_path: Path, cli: Cli) -> None
         ("  rules:", "  missing: drop\n  rules:", "table.missing)"),
         ("  rules:", "  contributor: 5\n  rules:", "table.contributor)"),
         ("by: [region, education]", "by: [[region, 5]]", "table.by): expected names of columns"),
-        ("base: 5,", "base: five,", "round-controlled.base): input should be a valid number"),
+        ("base: 5,", "base: five,", "round-controlled.base): base: input should be a valid number"),
         ("  output: out", "  audit: {seconds: soon}\n  output: out", "table.audit.seconds)"),
         ("  output: out", "  marks: [{saif: {region: A}}]\n  output: out", "did you mean 'safe'"),
         ("mean_change", "mean_chance", "did you mean 'mean_change'"),

@@ -172,7 +172,7 @@ def fields_for(part: type[Part], key_file: str) -> dict[str, object]:
     if part.kind == "delta-presence":
         return {"delta_max": 0.4, "columns": ["region", "sex"], "population": population_file(key_file)}
     if "key_file" in part.model_fields:
-        chosen |= {"key_file": key_file, "columns": ["name"]}
+        chosen |= {"key_file": key_file, ("columns" if "columns" in part.model_fields else "key_by"): ["name"]}
     lacking = [name for name, field in part.model_fields.items() if field.is_required() and name not in chosen]
     for name in lacking:
         examples = part.model_fields[name].examples

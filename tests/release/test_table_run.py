@@ -128,7 +128,7 @@ def test_places_that_are_no_release_of_true_values(folder: Path) -> None:
     ):
         with pytest.raises(dc.PlanError, match=message):
             second(folder, place)
-    with pytest.raises(dc.PlanError, match="taken into account by suppress and none only"):
+    with pytest.raises(dc.PlanError, match="not taken into account by round-random: suppress"):
         second(folder, "first", protect={"round-random": {"base": 5}})
 
 

@@ -11,7 +11,8 @@ import pytest
 
 import discretion as dc
 from discretion.errors import PlanError, RequirementNotMet
-from discretion.tables.suppression import ENGINES, engine_of
+from discretion.part import kinds
+from discretion.tables.engines import engine_of
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_infeasible_names_the_cells(cells: dc.Cells) -> None:
             stuck.suppress(engine)
 
 
-@pytest.mark.parametrize("name", ["suppression", "elimination", "engines.algorithms"])
+@pytest.mark.parametrize("name", ["suppression", "elimination", "engines"])
 def test_docstrings(name: str) -> None:
     result = doctest.testmod(import_module(f"discretion.tables.{name}"), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.attempted > 0 and result.failed == 0
@@ -100,7 +101,7 @@ def establishments(owners: dict[tuple[str, str], str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["region", "sector", "firm", "turnover"], orient="row")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", kinds("table-engine"))
 def test_coalitions_of_a_rule_attack_unless_somebody_says_more(engine: str) -> None:
     firms = establishments({("N", "food"): "A", ("N", "steel"): "B", ("N", "wood"): "C"})
     table = dc.tabulate(firms, ["region", "sector"], "turnover", contributor="firm")
@@ -123,7 +124,7 @@ def test_coalitions_of_a_rule_attack_unless_somebody_says_more(engine: str) -> N
             call()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", kinds("table-engine"))
 @pytest.mark.parametrize("rule", [dc.PPercent(percent=10), dc.Threshold(minimum=3)])
 def test_the_gaps_of_a_row_do_not_add_up_to_one_firm(engine: str, rule: dc.PPercent | dc.Threshold) -> None:
     firms = establishments({("N", "food"): "A", ("N", "steel"): "A"})

@@ -15,6 +15,8 @@ _TITLES = {
     "risk": "Measures of risk",
     "utility": "Measures of utility",
     "rule": "Rules for cells of tables",
+    "table-protection": "Protections of tables",
+    "table-engine": "Engines of cell suppression",
 }
 
 

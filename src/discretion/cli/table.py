@@ -100,7 +100,7 @@ def _dry_run(plan: TablePlan, source: Any, as_json: bool, quiet: bool) -> None:
     data.require([*names, *([plan.table["value"]] if plan.table.get("value") else [])])
     if as_json:
         print_json({"plan": "valid", "rows": len(data), "columns": list(data.columns)})
-    say(f"the plan is valid: {plan.protect.kind} on {len(data)} rows × {len(data.columns)} columns", quiet)
+    say(f"the plan is valid: {plan.protection} on {len(data)} rows × {len(data.columns)} columns", quiet)
 
 
 def _report(release: TableRelease, as_json: bool, places: dict[str, str]) -> None:
@@ -109,7 +109,7 @@ def _report(release: TableRelease, as_json: bool, places: dict[str, str]) -> Non
             {
                 "cells": len(release.cells),
                 "suppressed": int(release.cells.suppressed.sum()),
-                "protection": release.plan.protect.kind,
+                "protection": release.plan.protection,
                 "verdicts": [vars(verdict) for verdict in release.verdicts],
                 "override": release.override,
                 "policy": None if release.plan.policy is None else release.plan.policy.name,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from discretion.data.documents import Document, as_text, read_document
 from discretion.errors import PlanError, unknown
-from discretion.part import parse
+from discretion.part import kinds, parse
 from discretion.release.plan import Plan, PlanParser
 from discretion.release.under_policy import read_policy, read_waivers, require_waivers, table_rules
 from discretion.tables.cells import Mark
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from discretion.context import Progress
     from discretion.policy.policy import Policy, Waiver
     from discretion.release.table_run import TableRelease
+    from discretion.tables.protections import Protection
     from discretion.tables.rules.rule import Rule
 
 # From the content of a plan file to a TablePlan, with every fault found on the way.
@@ -50,8 +51,6 @@ _TABULATE = (
 _CELLS = ("count", "top", "status", "total", "tolerance", "additivity")
 _NAMED = ("weight", "contributor", "top", "missing", "empty", "record_key", "weights")
 _ENTRIES = (*_TABULATE, "rules", "marks", "protect", "audit", "requirements", "output")
-_BESIDE = ("suppress", "none")
-"""Protections that know of earlier releases."""
 _AUDIT = ("prior", "attacker", "coalition", "seconds", "sums", "chance_percent")
 
 
@@ -90,8 +89,8 @@ class TablePlanParser:
             output=self._output(),
             source=self.text,
         )
-        if plan.previous and made.protect.kind not in _BESIDE:
-            self._fault(("previous",), f"earlier releases are taken into account by {' and '.join(_BESIDE)} only")
+        if plan.previous and made.protect is not None and not made.protect.knows_earlier:
+            self._fault(("previous",), f"earlier releases are not taken into account by {made.protect.kind}: suppress")
         if self.problems:
             raise PlanError(self.problems)
         return replace(made, policy=policy, waivers=waivers)
@@ -123,7 +122,9 @@ class TablePlanParser:
         if not isinstance(trees, Mapping):
             self._fault(("table", "hierarchies"), "expected a mapping of variables")
             trees = {}
-        for name, problem in wrong_types("tabulate", {key: found[key] for key in _NAMED if key in found}):
+        from discretion.tables.tabulate import tabulate
+
+        for name, problem in wrong_types(tabulate, {key: found[key] for key in _NAMED if key in found}):
             self._fault(("table", name), problem)
         found["hierarchies"] = {str(name): self._tree(spec) for name, spec in trees.items()}
         if "cells" in found:
@@ -146,7 +147,9 @@ class TablePlanParser:
             self._fault(("steps",), "steps change records; the data of this plan are `cells`")
         if not found.get("value") and not said.get("count"):
             self._fault(("table", "cells"), "`count` is required where the table has no `value`")
-        for name, problem in wrong_types("cells", said):
+        from discretion.tables.ready import from_cells
+
+        for name, problem in wrong_types(from_cells, said):
             self._fault(("table", "cells", name), problem)
         return dict(said)
 
@@ -189,45 +192,25 @@ class TablePlanParser:
             found.append((where, str(decision)))
         return tuple(found)
 
-    def _protect(self) -> Protection:
-        value = self.table.get("protect")
-        if value is None:
-            return Protection()
-        if isinstance(value, str):
-            value = {value: {}}
+    def _protect(self) -> Protection | None:
+        value = self.table.get("protect", UNPROTECTED)
+        value = {value: {}} if isinstance(value, str) else value
+        known = (UNPROTECTED, *kinds("table-protection"))
+        if value is None or value == {UNPROTECTED: {}}:
+            return None
         if not isinstance(value, Mapping) or len(value) != 1:
-            self._fault(("table", "protect"), f"expected one of {', '.join(PROTECTIONS)}, with its options")
-            return Protection()
-        ((kind, options),) = value.items()
-        if kind not in PROTECTIONS:
-            self._fault(("table", "protect"), unknown("protection", str(kind), PROTECTIONS))
-            return Protection()
-        options = options or {}
-        if not isinstance(options, Mapping):
-            self._fault(("table", "protect", kind), "expected a mapping of options")
-            return Protection(kind)
-        if kind == "suppress":
-            self._check_engine(options)
-        known = (*allowed_options(kind), *(options if kind == "suppress" else ()))
-        for name in options:
-            if name not in known:
-                self._fault(("table", "protect", kind, name), unknown("option", str(name), known))
-        for name, problem in wrong_types(kind, options):
-            self._fault(("table", "protect", kind, name), problem)
-        lacking = [name for name in required_options(kind) if name not in options]
-        if lacking:
-            self._fault(("table", "protect", kind), f"the option {lacking[0]!r} is required")
-        return Protection(kind, MappingProxyType(dict(options)))
-
-    def _check_engine(self, options: Mapping[str, Any]) -> None:
-        from discretion.tables.suppression import engine_of
-
-        fields = {name: value for name, value in options.items() if name not in ("engine", "cost")}
+            self._fault(("table", "protect"), f"expected one of {', '.join(known)}, with its options")
+            return None
+        kind = str(next(iter(value)))
+        if kind not in known:
+            self._fault(("table", "protect"), unknown("protection", kind, known))
+            return None
         try:
-            engine_of(options.get("engine", "elimination"), fields)
+            return cast("Protection", parse(value, "table-protection"))
         except PlanError as error:
-            for problem in error.problems:
-                self._fault(("table", "protect", "suppress"), problem)
+            for problem, place in zip_longest(error.problems, error.places, fillvalue=()):
+                self._fault(("table", "protect", kind, *place), str(problem).removeprefix(f"{kind}: "))
+            return None
 
     def _options(self, key: str, known: tuple[str, ...]) -> Mapping[str, Any]:
         value = self.table.get(key) or {}
@@ -237,9 +220,9 @@ class TablePlanParser:
         for name in value:
             if name not in known:
                 self._fault(("table", key, name), unknown("option", str(name), known))
-        for name, problem in wrong_types(
-            key, {name: value[name] for name in ("seconds", "coalition") if name in value}
-        ):
+        from discretion.tables.audit import audit
+
+        for name, problem in wrong_types(audit, {key: value[key] for key in ("seconds", "coalition") if key in value}):
             self._fault(("table", key, name), problem)
         if "chance_percent" in value and not (
             isinstance(value["chance_percent"], int | float) and 0 < value["chance_percent"] <= 100
@@ -292,26 +275,15 @@ class TablePlanParser:
         return TableOutput(value.get("folder"), value.get("journal"), tuple(formats))
 
 
-# Which options the functions behind a table plan take, and of which types they must be.
-
-_OWN = {
-    "restructure": ("keep", "ordered"),
-    "perturb": ("key_file", "key_by"),
-}
-"""Options of a protection that its function does not take itself."""
-
-
-def wrong_types(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def wrong_types(function: Callable[..., Any], options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Give the options whose values are not of the type that their function says, and what is wrong with each."""
     from typing import get_type_hints
 
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-    function = _function(kind)
-    hints = {} if function is None else function.__annotations__
-    for name, value in options.items():
-        if name not in hints or kind == "suppress":
-            continue
+    hints = function.__annotations__
+    for name in [name for name in options if name in hints]:
+        value = options[name]
         try:
             hint = get_type_hints(type(name, (), {"__annotations__": {name: hints[name]}}), function.__globals__)[name]
             TypeAdapter(hint, config=ConfigDict(strict=True)).validate_python(value)
@@ -320,80 +292,14 @@ def wrong_types(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, st
             yield name, f"{' or '.join(said)}, got {value!r}"
 
 
-def allowed_options(kind: str) -> tuple[str, ...]:
-    """Name the options a protection takes in a plan: those of its function, without what the run gives."""
-    given = {"cells", "rules", "seed", "progress", "ctx", "table", "audit", "options"}
-    function = _function(kind)
-    own = () if function is None else tuple(inspect.signature(function).parameters)
-    return tuple(name for name in (*own, *_OWN.get(kind, ())) if name not in given)
-
-
-def required_options(kind: str) -> tuple[str, ...]:
-    """Name the options a protection cannot do without."""
-    function = _function(kind)
-    if function is None:
-        return ()
-    empty = inspect.Parameter.empty
-    named = inspect.signature(function).parameters.items()
-    return tuple(name for name, item in named if item.default is empty and name not in ("cells", "rules", "options"))
-
-
-def _function(kind: str) -> Any:
-    if kind == "tabulate":
-        from discretion.tables.tabulate import tabulate
-
-        return tabulate
-    if kind == "cells":
-        from discretion.tables.ready import from_cells
-
-        return from_cells
-    if kind == "audit":
-        from discretion.tables.audit import audit
-
-        return audit
-    if kind == "suppress":
-        from discretion.tables.suppression import suppress
-
-        return suppress
-    if kind == "restructure":
-        from discretion.tables.restructure import restructure
-
-        return restructure
-    if kind == "round-random":
-        from discretion.tables.controlled_rounding import round_random
-
-        return round_random
-    if kind == "round-controlled":
-        from discretion.tables.controlled_rounding import round_controlled
-
-        return round_controlled
-    if kind == "adjust":
-        from discretion.tables.adjustment import adjust
-
-        return adjust
-    if kind == "perturb":
-        from discretion.tables.cell_key import perturb
-
-        return perturb
-    return None
-
-
-PROTECTIONS = ("none", "suppress", "restructure", "round-random", "round-controlled", "adjust", "perturb")
-"""How a table can be protected; `none` publishes it as it is if nothing is sensitive."""
+UNPROTECTED = "none"
+"""What a plan says that publishes the table as it is, if nothing is sensitive."""
 
 FORMATS = ("csv", "pivot", "xlsx", "json", "html")
 """Files of a published table: long CSV, pivoted CSV, Excel, JSON, report."""
 
 MORE_FORMATS = (*FORMATS, "sdmx")
 """Those that a plan may name: SDMX-CSV too."""
-
-
-@dataclass(frozen=True)
-class Protection:
-    """One way to protect the table, with its options; the options are confidential."""
-
-    kind: str = "none"
-    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)
@@ -434,7 +340,8 @@ class TablePlan:
     rules: tuple[Rule, ...] = ()
     marks: tuple[tuple[Mapping[str, Any], str], ...] = ()
     """decisions of people: which cells, and what they are"""
-    protect: Protection = field(default_factory=Protection)
+    protect: Protection | None = None
+    """how the table is protected; none: published as it is, if nothing is sensitive"""
     audit: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """options of the audit: prior, attacker, coalition, seconds, sums; of perturbed tables chance_percent"""
     requirements: tuple[TableRequirement, ...] = ()
@@ -465,13 +372,24 @@ class TablePlan:
         """Parse the content of a plan file."""
         return TablePlanParser(text, base).table_plan()
 
+    @property
+    def protection(self) -> str:
+        """The kind of the protection, or `none`."""
+        return UNPROTECTED if self.protect is None else self.protect.kind
+
+    def protect_options(self) -> dict[str, Any]:
+        """Give the options of the protection as the plan has them, explicit defaults too; they are confidential."""
+        said = self.source.content["table"].get("protect")
+        options = said.get(self.protection) if isinstance(said, Mapping) else None
+        return dict(options or {})
+
     def resolve(self, path: str | Path) -> str:
         """Give a path of the plan relative to the plan's folder; URLs and absolute paths stay."""
         return self.plan.resolve(path)
 
     def refuse_scan(self, remote: bool = False) -> None:
         """Raise if the table needs more than single columns of its records in memory, or (`remote`) than counts."""
-        drawn = self.protect.kind == "perturb" and "record_key" not in self.table
+        drawn = self.protection == "perturb" and "record_key" not in self.table
         problems = [
             words
             for found, words in (
@@ -488,7 +406,7 @@ class TablePlan:
 
             names = ("value", "weight", "contributor", "waivers", "requests", "record_key")
             asked = [name for name in names if self.table.get(name)]
-            asked += [self.protect.kind] if self.protect.kind in ("restructure", "perturb") else []
+            asked += [self.protection] if self.protect is not None and self.protect.needs_records else []
             refuse_remote(asked, len(table_lists(self.table["by"])))
 
     def run(

@@ -28,6 +28,7 @@ from discretion.release.study import Study
 from discretion.release.under_policy import policy_facts, policy_words
 from discretion.tables.cells import Cells
 from discretion.tables.previous import Previous, published_table
+from discretion.tables.protections import Asked, Perturb, Restructure
 from discretion.tables.publish import Pivot, pivoted, write_table
 from discretion.tables.tabulate import COUNT, tabulate
 
@@ -70,7 +71,7 @@ def render_table(release: TableRelease, *, internal: bool) -> str:
     return template("table_page.html").render(
         internal=internal,
         title=plan.plan.title or f"{title_of(cells.response.name)} by {' and '.join(map(' × '.join, cells.tables))}",
-        meaning=WORDS[plan.protect.kind],
+        meaning=_meaning(plan),
         facts=public_facts(release),
         hidden=count(int(cells.suppressed.sum())),
         total=count(len(cells)),
@@ -80,7 +81,7 @@ def render_table(release: TableRelease, *, internal: bool) -> str:
         differences=differences(release)[:ROWS] if internal else [],
         override=release.override if internal else None,
         rules=[(title_of(rule.kind), settings_of(rule, internal=True)) for rule in plan.rules] if internal else [],
-        options=[(name, str(value)) for name, value in plan.protect.options.items()] if internal else [],
+        options=[(name, str(value)) for name, value in plan.protect_options().items()] if internal else [],
         loss=[(name.replace("_", " "), number(float(value))) for name, value in release.loss.items()]
         if internal
         else [],
@@ -199,7 +200,7 @@ def check_table_places(
     plan: TablePlan, folder: str | Path, journal: str | Path | None, *, overwrite: bool = False
 ) -> tuple[Path, Path]:
     """Give the public and the private folder, if both may be written and keep what is secret apart."""
-    named = filter(None, (plan.plan.seed_file, plan.protect.options.get("key_file")))
+    named = filter(None, (plan.plan.seed_file, plan.protect_options().get("key_file")))
     secrets = [plan.resolve(str(secret)) for secret in named]
     return release_places(folder, journal, secrets=secrets, files=(_PUBLIC, _PRIVATE), overwrite=overwrite)
 
@@ -256,8 +257,8 @@ def public_facts(release: TableRelease) -> dict[str, Any]:
         "variables": [list(table) for table in cells.tables],
         "cells": len(cells),
         "suppressed": int(cells.suppressed.sum()),
-        "protection": release.plan.protect.kind,
-        "meaning": WORDS[release.plan.protect.kind],
+        "protection": release.plan.protection,
+        "meaning": _meaning(release.plan),
     }
     if release.plan.policy is not None:
         facts["policy"] = policy_facts(release.plan.policy)
@@ -313,7 +314,7 @@ def _write_private(release: TableRelease, folder: Path, digests: dict[str, str],
         "waivers": [one.model_dump(mode="json", exclude_defaults=True) for one in plan.waivers],
         "rules": [{rule.kind: rule.model_dump(mode="json")} for rule in plan.rules],
         "marks": [{decision: dict(where)} for where, decision in plan.marks],
-        "protect": {plan.protect.kind: dict(plan.protect.options)},
+        "protect": {plan.protection: plan.protect_options()},
         "reached": dict(release.facts),
         "audit": None if audit is None else {"holds": bool(audit.holds), "summary": audit.summary},
         "differences": [{"who": who, "status": finding} for who, finding in differences(release)],
@@ -509,8 +510,8 @@ def _private(
     cells = cells.apply_rules(plan.rules) if plan.rules else cells
     for where, decision in plan.marks:
         cells = cells.mark(where, decision)  # type: ignore[arg-type]
-    if plan.protect.kind == "restructure":
-        cells = cells.restructure(plan.rules, **plan.protect.options).cells
+    if isinstance(plan.protect, Restructure):
+        cells = plan.protect(cells, plan.rules, seed=seed).cells
     published, hidden = shown.compared(cells)
     off = ~hidden & ~(np.abs(published - cells.value) <= 1e-6 * np.maximum(np.abs(cells.value), 1.0))
     if off.any():
@@ -578,17 +579,9 @@ def _changed_by(earlier: Earlier, step: Any) -> list[str]:
     return list(columns) if columns else list(earlier.plan.schema.columns)
 
 
-WORDS = {
-    "none": "The cells are published as they are.",
-    "suppress": "Sensitive cells are suppressed, and others with them, so that they cannot be computed back.",
-    "restructure": "Categories were combined until no cell was sensitive.",
-    "round-random": "Every cell was rounded up or down by chance, right on average; totals like other cells.",
-    "round-controlled": "Every cell was rounded so that totals are still the sums of their parts.",
-    "adjust": "Values were changed by chance so that no sensitive value is shown; totals are the sums of their parts.",
-    "perturb": "Noise was added to every cell, the same in every table made with the same keys. Totals are perturbed "
-    "like other cells and are not exactly the sums of their parts.",
-}
-"""What a reader of the table must know of its protection."""
+def _meaning(plan: TablePlan) -> str:
+    """Say what a reader of the table must know of its protection."""
+    return "The cells are published as they are." if plan.protect is None else plan.protect.meaning
 
 
 @dataclass(frozen=True)
@@ -677,9 +670,12 @@ def run_table(
     cells = cells.apply_rules(plan.rules) if plan.rules else cells
     for where, decision in plan.marks:
         cells = cells.mark(where, decision)  # type: ignore[arg-type]
-    ctx = Context(seed, "table", progress)
-    cells, facts, result = _protected(plan, cells, ctx)
-    audit, verdict = _audited(plan, cells, result, ctx)
+    asked = Asked(Context(seed, "table", progress), plan.rules, plan.audit)
+    found, facts = None, dict[str, Any]()
+    if plan.protect is not None:
+        found = plan.protect.protect(cells, asked)
+        cells, facts = found.cells, plan.protect.facts(found)
+    audit, verdict = _audited(plan, cells, found, asked)
     from discretion.tables.audit import Audit
 
     loss = cells.loss(audit if isinstance(audit, Audit) else None)
@@ -690,8 +686,9 @@ def run_table(
 
 def _check_keys(plan: TablePlan) -> None:
     """Refuse noise by keys that nobody keeps: another draw for the same cells, and averages tell the truth."""
-    kept = plan.plan.seed_file or plan.protect.options.get("key_file") or plan.table.get("record_key")
-    if plan.protect.kind == "perturb" and not kept and not plan.plan.demo:
+    if not isinstance(plan.protect, Perturb) or plan.plan.demo:
+        return
+    if not (plan.plan.seed_file or plan.protect.key_file or plan.table.get("record_key")):
         raise PlanError(
             "perturb: the keys of the records would be drawn anew in every run, and the mean of several releases gives "
             "the noise away; make a file with `discretion seed new FILE` and name it in the plan (`seed_file: FILE`), "
@@ -720,11 +717,11 @@ def tabulated(plan: TablePlan, records: Dataset, seed: int, previous: Sequence[P
         return from_cells(
             records.frame, options.pop("by"), options.pop("value", None), **options.pop("cells"), **options
         )
-    if protection.kind == "perturb" and "record_key" not in options:
+    if isinstance(protection, Perturb) and "record_key" not in options:
         from discretion.tables.cell_key import with_record_keys
 
-        file = protection.options.get("key_file")
-        keys = {"key_file": plan.resolve(file), "by": protection.options.get("key_by")} if file else {"seed": seed}
+        file = protection.key_file
+        keys = {"key_file": plan.resolve(file), "by": protection.key_by or None} if file else {"seed": seed}
         records = with_record_keys(records, "_record_key", **keys)
         options["record_key"] = "_record_key"
     need = max((rule.top_needed() for rule in plan.rules), default=1)
@@ -732,58 +729,14 @@ def tabulated(plan: TablePlan, records: Dataset, seed: int, previous: Sequence[P
     return tabulate(records, options.pop("by"), options.pop("value", None), previous=previous, **options)
 
 
-def _protected(plan: TablePlan, cells: Cells, ctx: Context) -> tuple[Cells, dict[str, Any], Any]:
-    """Protect the table; give it, facts for the journal, and what the protection returned."""
-    kind = plan.protect.kind
-    options = {k: v for k, v in plan.protect.options.items() if k not in ("key_file", "key_by")}
-    if kind == "none":
-        return cells, {}, None
-    if kind == "restructure":
-        done = cells.restructure(plan.rules, **options)
-        return done.cells, {"steps": [str(step) for step in done.steps]}, done
-    if kind == "suppress":
-        result: Any = cells.suppress(audit=_audit_options(plan), ctx=ctx.within("suppress"), **options)
-        facts = {key: value for key, value in result.facts.items() if isinstance(value, int | float | str | None)}
-        return result.cells, {"engine": {result.engine.kind: result.engine.model_dump(mode="json")}, **facts}, result
-    if kind == "round-random":
-        result = cells.round_random(seed=ctx.seed, **options)
-    elif kind == "round-controlled":
-        result = cells.round_controlled(progress=ctx.progress, **options)
-    elif kind == "adjust":
-        result = cells.adjust(seed=ctx.seed, progress=ctx.progress, **options)
-    else:
-        result = cells.perturb(**options)
-    shown = ("steps", "additive", "impossible", "moved", "gap", "cost", "changed")
-    return result.cells, {key: getattr(result, key) for key in shown if hasattr(result, key)}, result
-
-
-def _audit_options(plan: TablePlan) -> dict[str, Any]:
-    """Give the plan's options of the audit; `sums` true judges pairs of gaps too, false no sums at all."""
-    options = {key: value for key, value in plan.audit.items() if key not in ("sums", "chance_percent")}
-    sums = plan.audit.get("sums")
-    return {**options, "rules": None if sums is None else plan.rules if sums else ()}
-
-
-def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[Any, TableVerdict]:
+def _audited(plan: TablePlan, cells: Cells, found: Any, asked: Asked) -> tuple[Any, TableVerdict]:
     """Attack the table as its readers could, and say what was found."""
-    from discretion.tables.audit import audit_adjusted, audit_perturbed, audit_rounded
-    from discretion.tables.controlled_rounding import Rounded
     from discretion.tables.previous import at_stake
 
-    if isinstance(result, Rounded):
-        found: Any = audit_rounded(result, progress=ctx.progress)
-    elif plan.protect.kind == "adjust":
-        found = audit_adjusted(cells)
-    elif plan.protect.kind == "perturb":
-        chance = {name: plan.audit[name] for name in ("chance_percent",) if name in plan.audit}
-        found = audit_perturbed(result, progress=ctx.progress, **chance)
-    elif not at_stake(cells):
+    if (plan.protect is None or plan.protect.shows_truth) and not at_stake(cells):
         return None, TableVerdict("audit", True, f"audit: no cell is sensitive{_differences_judged(cells)}")
-    elif plan.protect.kind == "suppress":
-        found = result.audit
-    else:
-        found = cells.audit(ctx=ctx.within("audit"), **_audit_options(plan))
-    return found, TableVerdict("audit", bool(found.holds), f"audit: {found.summary}")
+    audit = asked.attack(cells) if plan.protect is None else plan.protect.attack(found, asked)
+    return audit, TableVerdict("audit", bool(audit.holds), f"audit: {audit.summary}")
 
 
 def _differences_judged(cells: Cells) -> str:

@@ -18,7 +18,7 @@ from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.solve import RAY, Matrix
 from discretion.tables.attacker import Attacker, Found, Prior, System, blocks
 from discretion.tables.controlled_rounding import rounding_reach
-from discretion.tables.engines.algorithms import at_least_ruled
+from discretion.tables.engines import at_least_ruled
 from discretion.tables.previous import Forms, told_apart, widened, widened_prior
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discretion.context import Context
-from discretion.errors import Infeasible, PlanError, unknown
-from discretion.part import parse
+from discretion.errors import Infeasible, PlanError
 from discretion.tables.audit import sums_to_protect
-from discretion.tables.engines.algorithms import Choice, Engine, Optimal
+from discretion.tables.engines import Choice, Engine, Optimal, engine_of
 from discretion.tables.levels import first_equal
 from discretion.tables.optimal import Optimum
 from discretion.tables.previous import widened, with_sums
@@ -144,8 +143,6 @@ AUDIT_SHARE = 0.2
 """Share of an engine's `seconds` that is kept for the audit."""
 SHORTEST = 0.01
 """Seconds that an engine or an audit gets at least."""
-
-ENGINES = ("elimination", "levels", "optimal")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -290,24 +287,6 @@ def suppress_by_hand(
     ctx = ctx or Context(seed=0, step="suppress")
     done = cells.with_status(secondary=chosen(cells, where) & ~cells.primary)
     return Protected(done, done.audit(**{"ctx": ctx.within("audit"), **(audit or {})}), None, {})
-
-
-def engine_of(engine: str | Mapping[str, Any] | Engine, options: Mapping[str, Any]) -> Engine:
-    """Give the engine that a word, a place in a plan or an object means."""
-    if isinstance(engine, Engine):
-        if options:
-            raise PlanError(f"options {', '.join(sorted(options))}: give them to the engine object")
-        return engine
-    if isinstance(engine, str):
-        if engine not in ENGINES:
-            raise PlanError(unknown("engine", engine, ENGINES))
-        engine = {engine: dict(options)}
-    elif options:
-        raise PlanError(f"options {', '.join(sorted(options))}: give them inside the engine's mapping")
-    part = parse(engine, "table-engine")
-    if not isinstance(part, Engine):
-        raise PlanError(f"{part.kind!r} is not an engine for complementary suppression")
-    return part
 
 
 def _costs(whole: Cells, cost: Any) -> Any:

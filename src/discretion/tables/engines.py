@@ -12,9 +12,9 @@ import numpy as np
 from pydantic import Field
 
 from discretion.context import Context
-from discretion.errors import PlanError
+from discretion.errors import PlanError, unknown
 from discretion.kernels.arrays import Bools
-from discretion.part import Family, Part, confidential
+from discretion.part import Family, Part, confidential, kinds, parse
 
 if TYPE_CHECKING:
     from discretion.tables.audit_insiders import Proof
@@ -205,3 +205,21 @@ class Optimal(Engine, kind="optimal"):
             found, multiple = most_protection(cells, self.budget, cheapest)
             more = {"level_multiple": multiple}
         return Choice(found.secondary, {"gap_share": found.gap_share, "cost": found.cost, "cuts": found.cuts, **more})
+
+
+def engine_of(engine: str | Mapping[str, Any] | Engine, options: Mapping[str, Any]) -> Engine:
+    """Give the engine that a word, a place in a plan or an object means."""
+    if isinstance(engine, Engine):
+        if options:
+            raise PlanError(f"options {', '.join(sorted(options))}: give them to the engine object")
+        return engine
+    if isinstance(engine, str):
+        if engine not in (known := kinds("table-engine")):
+            raise PlanError(unknown("engine", engine, known))
+        engine = {engine: dict(options)}
+    elif options:
+        raise PlanError(f"options {', '.join(sorted(options))}: give them inside the engine's mapping")
+    part = parse(engine, "table-engine")
+    if not isinstance(part, Engine):
+        raise PlanError(f"{part.kind!r} is not an engine for complementary suppression")
+    return part

@@ -1,1 +1,0 @@
-"""How complementary cells are chosen: one part per algorithm."""

@@ -91,6 +91,8 @@ class Unpublished:
     """releases that the attacker has besides"""
     notes: tuple[str, ...] = ()
     """what is known of them"""
+    tried: bool = True
+    """whether all combinations of three and more tables were tried"""
 
     @property
     def holds(self) -> bool:
@@ -104,6 +106,8 @@ class Unpublished:
         bad = number - self.bounds.count("protected")
         text = f" Differences of published cells that were judged: {self.judged:,}." if self.judged else ""
         text += "" if self.complete else " There are more than can be listed."
+        if not self.tried:
+            text += " Of combinations of three and more tables only some were tried, and the smallest groups in them."
         if number:
             text += f" Sensitive sums that no table shows: {number:,}, not protected: {bad:,}."
         return "".join((text, *(f" {note[:1].upper()}{note[1:]}." for note in self.notes)))

@@ -802,7 +802,9 @@ def _audited(plan: TablePlan, cells: Cells, result: Any, ctx: Context) -> tuple[
 
 def _differences_judged(cells: Cells) -> str:
     judged = 0 if cells.differences is None else cells.differences.judged
-    return f", nor is one of {judged:,} small differences of published cells" if judged else ""
+    text = f", nor is one of {judged:,} small differences of published cells" if judged else ""
+    notes = () if cells.beside is None else cells.beside.notes
+    return ". ".join((text, *(f"{note[:1].upper()}{note[1:]}" for note in notes)))
 
 
 def _judged(requirement: TableRequirement, loss: Mapping[str, float]) -> TableVerdict:

@@ -94,9 +94,33 @@ def test_another_delivery_is_matched_by_its_people(folder: Path) -> None:
     release = second(folder, place, **options)
     assert release.holds
     assert "another delivery, whose people were found again" in release.verdicts[0].text
+    people().filter(pl.col("id") != 5).vstack(arrived).with_columns(id=pl.col("id") + 5000).write_csv(
+        folder / "new.csv"
+    )
+    with pytest.raises(dc.DataError, match="column 'id' finds nobody of it in this data"):
+        second(folder, place, data="new.csv", by=["town", "ill"])
     people().drop("id").write_csv(folder / "nameless.csv")
     with pytest.raises(dc.PlanError, match="its people cannot be found in this one"):
         plan(folder, ["town", "ill"], "nameless.csv", previous=[place], roles={"town": "quasi"}).run()
+
+
+def test_who_left_after_two_deliveries_is_one_person(folder: Path) -> None:
+    place = {"folder": "first", "journal": "private"}
+    for number, gone in (("2", [5]), ("3", [5, 9])):
+        people().filter(~pl.col("id").is_in(gone)).write_csv(folder / f"{number}.csv")
+    beside = plan(folder, ["town", "ill"], "2.csv", previous=[place]).run()
+    beside.write(folder / "second", folder / "second-private")
+    places = [place, {"folder": "second", "journal": "second-private"}]
+    last = plan(folder, ["town", "ill"], "3.csv", previous=places).run()
+    assert last.cells.beside is not None
+    own = last.cells.beside.own.tolist()
+    assert own.count(-1) == 2 and last.cells.beside.source.inner.size == people().height  # 9 was in both deliveries
+
+
+def test_notes_are_told_where_nothing_is_sensitive(folder: Path) -> None:
+    release = second(folder, "first", by=["ill"], protect="none")
+    assert release.holds and release.verdicts[0].text.startswith("audit: no cell is sensitive")
+    assert "The release 'first': only its public files were used" in release.verdicts[0].text
 
 
 def test_what_was_changed_is_refused(folder: Path) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.tables.differences import combinations_of
+from discretion.tables.differences import combinations_of, groups_of
 
 RULE = dc.Threshold(minimum=3)
 
@@ -77,14 +77,41 @@ def test_elimination_finds_every_combination_of_small_places() -> None:
         places = np.flatnonzero(small)
         found = combinations_of(a, small)
         assert len(found) == inside(a, places)
-        for support, even in found:
-            at = places[support]
+        for one in found:
+            at, even = places[list(one)], len(set(one.values())) == 1
             assert inside(a, at) == 1
             assert all(inside(a, np.delete(at, i)) == 0 for i in range(len(at)))  # none is smaller
             unit = np.isin(np.arange(a.shape[1]), at).astype(float)
             assert even == (np.linalg.matrix_rank(np.vstack((a, unit))) == np.linalg.matrix_rank(a))
         some += len(found)
     assert some > 20
+
+
+def told(a: np.ndarray, places: Any) -> bool:
+    """Tell whether a sum of places is a combination of rows."""
+    unit = np.isin(np.arange(a.shape[1]), places).astype(float)
+    return bool(np.linalg.matrix_rank(np.vstack((a, unit))) == np.linalg.matrix_rank(a))
+
+
+def test_groups_that_follow_from_several_combinations_are_found() -> None:
+    """Every group below the limit that is told and in which no smaller one is told; more than a basis shows."""
+    beyond = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        a = (rng.random((6, 12)) < 0.35).astype(np.int64)
+        small, weight = rng.random(12) < 0.7, rng.integers(1, 4, 12)
+        places = np.flatnonzero(small)
+        basis = combinations_of(a, small)
+        groups, tried = groups_of(basis, weight[small], 5)
+        assert tried
+        found = {frozenset(places[group].tolist()) for group in groups}
+        every = [set(c) for r in range(1, 5) for c in combinations(places.tolist(), r) if weight[list(c)].sum() < 5]
+        wanted = [group for group in every if told(a, list(group))]
+        least = {frozenset(one) for one in wanted if not any(other < one for other in wanted)}
+        assert least <= found <= set(map(frozenset, wanted))
+        beyond += len(least - {frozenset(places[list(one)].tolist()) for one in basis})
+    assert beyond > 5
+    assert not groups_of([{0: 1, 9: 1}, {1: 1, 9: 1}], np.ones(10, np.int64), 5, most=1)[1]
 
 
 def test_a_respondent_in_several_pieces_counts_once() -> None:
@@ -183,6 +210,44 @@ def test_the_next_delivery_does_not_show_who_came() -> None:
     ]
     assert not found.holds
     assert cells.suppress("levels").holds
+
+
+def test_somebody_who_left_after_two_deliveries_is_one_person() -> None:
+    """Somebody in the first two of three deliveries is one unknown, not two."""
+    years = [
+        {**dict.fromkeys(range(20), "a"), **dict.fromkeys(range(20, 40), "b"), 50: "a"},
+        {**dict.fromkeys(range(20), "a"), **dict.fromkeys(range(20, 40), "b"), 50: "a", 60: "b"},
+        {**dict.fromkeys(range(20), "a"), **dict.fromkeys(range(20, 40), "b")},
+    ]
+    people = [pl.DataFrame({"id": list(year), "town": list(year.values())}) for year in years]
+    tables = [dc.tabulate(one, ["town"]) for one in people]
+
+    def earlier(number: int, **options: Any) -> dc.tables.Previous:
+        then, now = (one["id"].to_list() for one in (people[number], people[2]))
+        return dc.tables.Previous.matched(tables[number], people[number], then, now, **options)
+
+    last = dc.tabulate(people[2], ["town"], previous=[earlier(0), earlier(1)])
+    assert last.beside is not None
+    assert len(last.beside.own) == 4  # a, b, the one of both years, the one of the second
+    called = [["x", *range(1, 41)], ["y", *range(1, 42)]]  # other names: nobody knows that it is the same person
+    renamed = dc.tabulate(
+        people[2], ["town"], previous=[earlier(i, names=[f"{i}:{n}" for n in called[i]]) for i in (0, 1)]
+    )
+    assert renamed.beside is not None
+    assert len(renamed.beside.own) == 5
+
+
+def test_people_whom_the_new_table_leaves_out_are_still_in_the_earlier_one() -> None:
+    sexes = [None] * 3 + ["f", "m"] * 20
+    data = pl.DataFrame({"town": ["a"] * 20 + ["b"] * 23, "sex": sexes, "household": range(43)})
+    first = dc.tabulate(data, ["town"])
+    second = dc.tabulate(data, ["sex"], missing="ignore", previous=[first]).apply_rules([RULE])
+    assert "3 records without a classifying value were left out" in second.notes
+    assert second.audit().holds  # three people
+    four = dc.tabulate(data, ["sex"], missing="ignore", previous=[first]).apply_rules([dc.Threshold(minimum=4)])
+    assert not four.audit().holds
+    with pytest.raises(dc.PlanError, match="3 people counted there are not in this table"):
+        dc.tabulate(data, ["sex"], missing="ignore", contributor="household", previous=[first])
 
 
 def test_a_sensitive_cell_that_is_out_cannot_be_protected() -> None:

@@ -80,3 +80,17 @@ def test_a_cell_whose_contributions_cancel_out_may_be_suppressed() -> None:
     )
     for engine in ("levels", "optimal"):
         assert cells.suppress(engine).holds
+
+
+def test_tables_that_protect_sums_too_are_handed_on_to_the_audit() -> None:
+    """The levels keep respondents from a sum of gaps, which is no cell of the table that is audited then."""
+    frame = pl.DataFrame(
+        {
+            "r": list("adbbaccadadabdaab"),
+            "c": list("zyxxxyzzyyxyyzzyx"),
+            "v": [16.0, 40.0, -11.0, 7.0, 11.0, 17.0, 5.0, 11.0, 6.0, 18.0, 195.0, -26.0, 269.0, -9.0, 6.0, 15.0, 23.0],
+            "firm": [0, 11, 2, 3, 4, 5, 6, 10, 8, 6, 10, 11, 12, 13, 14, 2, 16],
+        }
+    )
+    rules = [dc.PPercent(percent=10, negatives="absolute"), dc.Threshold(minimum=3, range_percent=10)]
+    assert dc.tabulate(frame, ["r", "c"], "v", contributor="firm").apply_rules(rules).suppress("levels").holds

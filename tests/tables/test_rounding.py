@@ -180,6 +180,24 @@ def test_the_audit_of_a_rounded_table_finds_what_enumeration_finds() -> None:
         assert found.holds_each.tolist() == truly[found.cell].tolist()
 
 
+def test_the_audit_of_added_totals_knows_that_inner_cells_went_to_a_neighbor() -> None:
+    from discretion.tables.audit import audit_rounded
+
+    rng, failing, held = np.random.default_rng(3), 0, 0
+    for seed in range(30):
+        counts = rng.integers(0, 6, (2, 2))
+        cells = table(counts).apply_rules([dc.Threshold(minimum=3)])
+        done = cells.round_random(3, totals="added", seed=seed)
+        shown, found = released(done.cells)[cells.inner_cell], audit_rounded(done)
+        near = [[v for v in range(12) if abs(v - s) < 3] for s in shown]
+        values = np.array([cells.x.transposed.dot(np.array(inner, float)) for inner in product(*near)])
+        low, high = values.min(axis=0), values.max(axis=0)
+        truly = (low <= np.maximum(cells.value - 1, 0)) & (high >= cells.value + 1)
+        assert found.holds_each.tolist() == truly[found.cell].tolist()
+        failing, held = failing + (not found.holds), held + found.holds
+    assert failing > 5 and held > 5
+
+
 @pytest.mark.parametrize("base", [3, 5, 10, 50])
 def test_the_audit_of_cells_without_a_level_looks_whether_they_are_found_exactly(base: int) -> None:
     from discretion.tables.audit import audit_rounded

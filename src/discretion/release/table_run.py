@@ -16,6 +16,7 @@ import numpy as np
 from discretion import __version__
 from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
+from discretion.data.hierarchy import canonical
 from discretion.data.households import person_column, person_ids
 from discretion.errors import DataError, DiscretionError, PlanError, RequirementNotMet
 from discretion.release.earlier import Earlier
@@ -521,26 +522,38 @@ def _private(
         )
     out = cells.with_status(primary=cells.primary & hidden, secondary=hidden & ~cells.primary)
     if any(key in known and known[key] == read.get(key) for key in ("sha256", "rows_sha256")):
-        whom = then.row_ids.tolist(), records.row_ids.tolist()
+        whom, names = (then.row_ids.tolist(), records.row_ids.tolist()), _names(place, then, records)
         note = "its journal was used; it was made of the same data"
     else:
         whom = _people(place, name, then, records)
+        names = whom[0]
         note = (
             "its journal was used; it was made of another delivery, whose people were found again (who came or went "
             "can be told by the categories that did not change: that is not judged)"
         )
-    return Previous.matched(out, then, *whom, name=name, note=note)
+    return Previous.matched(out, then, *whom, names=names, name=name, note=note)
+
+
+def _names(place: Place, then: Dataset, now: Dataset) -> list[Any]:
+    """Name people of the same data as other deliveries name them, where a column does; by their rows otherwise."""
+    try:
+        return _people(place, "", then, now)[0]
+    except PlanError:
+        return [("row", row) for row in then.row_ids.tolist()]
 
 
 def _people(place: Place, name: str, then: Dataset, now: Dataset) -> tuple[list[Any], list[Any]]:
     try:
         column = person_column(now, str(place.get("person", "")))
-        return person_ids(then, column).to_list(), person_ids(now, column).to_list()
+        found, wanted = ([canonical(one) for one in person_ids(data, column).to_list()] for data in (then, now))
     except DiscretionError as error:
         raise PlanError(
             f"previous: {name} was made of another delivery, and its people cannot be found in this one: {error} "
             "(`previous: [{folder: …, journal: …, person: COLUMN}]` names a column)"
         ) from None
+    if not set(found) & set(wanted):
+        raise DataError(f"previous: {name}: column {column!r} finds nobody of it in this data; name another `person`")
+    return found, wanted
 
 
 def _microdata(plan: TablePlan, place: Place, records: Dataset, read: Mapping[str, Any]) -> Previous:
@@ -566,12 +579,13 @@ def _microdata(plan: TablePlan, place: Place, records: Dataset, read: Mapping[st
     cells = tabulate(data.frame.select(columns), columns)
     if earlier.same_input(read):
         whom = rows.tolist(), records.row_ids.tolist()
+        ids = _names(place, records.origin, records)
     else:
-        then = earlier.plan.read()
-        ids, now = _people(place, name, then, records)
+        ids, now = _people(place, name, earlier.plan.read(), records)
         whom = [ids[row] for row in rows.tolist()], now
+    names = [ids[row] for row in rows.tolist()]
     note = f"everybody can count its records by {', '.join(columns)}"
-    return Previous.matched(cells, data.frame.select(columns), *whom, name=name, note=note)
+    return Previous.matched(cells, data.frame.select(columns), *whom, names=names, name=name, note=note)
 
 
 def _changed_by(earlier: Earlier, step: Any) -> list[str]:
@@ -741,7 +755,9 @@ def _audited(plan: TablePlan, cells: Cells, found: Any, asked: Asked) -> tuple[A
 
 def _differences_judged(cells: Cells) -> str:
     judged = 0 if cells.differences is None else cells.differences.judged
-    return f", nor is one of {judged:,} small differences of published cells" if judged else ""
+    text = f", nor is one of {judged:,} small differences of published cells" if judged else ""
+    notes = () if cells.beside is None else cells.beside.notes
+    return ". ".join((text, *(f"{note[:1].upper()}{note[1:]}" for note in notes)))
 
 
 def _judged(requirement: TableRequirement, loss: Mapping[str, float]) -> TableVerdict:

@@ -91,6 +91,8 @@ class Unpublished:
     """releases that the attacker has besides"""
     notes: tuple[str, ...] = ()
     """what is known of them"""
+    tried: bool = True
+    """whether all combinations of three and more tables were tried"""
 
     @property
     def holds(self) -> bool:
@@ -104,6 +106,8 @@ class Unpublished:
         bad = number - self.bounds.count("protected")
         text = f" Differences of published cells that were judged: {self.judged:,}." if self.judged else ""
         text += "" if self.complete else " There are more than can be listed."
+        if not self.tried:
+            text += " Of combinations of three and more tables only some were tried, and the smallest groups in them."
         if number:
             text += f" Sensitive sums that no table shows: {number:,}, not protected: {bad:,}."
         return "".join((text, *(f" {note[:1].upper()}{note[1:]}." for note in self.notes)))
@@ -933,8 +937,9 @@ def audit_rounded(rounded: Rounded, *, progress: Progress = ignore_progress) -> 
     """Compute how closely somebody who knows base and steps can bound the sensitive cells of a rounded table.
 
     Every true value lies less than (1 + steps) bases from the one shown, true values add up, and none is negative where
-    none is shown to be. Many cells are decided by each of a few linear programs, the rest one by one. A level required
-    below 0 is cut there; a cell with no level required must only not be found exactly.
+    none is shown to be. Where only inner cells were rounded, each lies less than a base from the one shown. Many cells
+    are decided by each of a few linear programs, the rest one by one. A level required below 0 is cut there; a cell
+    with no level required must only not be found exactly.
 
     Examples
     --------
@@ -946,7 +951,9 @@ def audit_rounded(rounded: Rounded, *, progress: Progress = ignore_progress) -> 
     True
     """
     cells, shown = rounded.cells, _released(rounded.cells)
-    reach = rounding_reach(cells, rounded.base, rounded.steps)
+    reach: Any = rounding_reach(cells, rounded.base, 0 if rounded.inner else rounded.steps)
+    if rounded.inner:
+        reach = reach * np.bincount(cells.x.indices, minlength=len(cells))
     bounds = _bounds(cells, shown - reach, shown + reach, progress)
     where = np.flatnonzero(cells.primary)
     holds = bounds.status == "protected"

@@ -571,7 +571,7 @@ class _Panel:
         for cell, direction, inner, z in proofs:
             at = self.secrets.unknown[inner]
             inside = (at >= 0).all() and (z >= whole.low[at]).all() and (z <= whole.high[at]).all()
-            if inside and place[cell] >= 0:
+            if inside and cell < len(place) and place[cell] >= 0:
                 kept.append(((int(place[cell]), direction), at, z))
         if not kept:
             return

@@ -42,6 +42,8 @@ class Rounded:
     """sum of the absolute changes"""
     gap: float = 0.0
     """how much smaller, as a share, that sum could be at most"""
+    inner: bool = False
+    """whether only inner cells were rounded, each to a neighbor, and all others are their sums"""
 
     def __repr__(self) -> str:
         kind = "additive" if self.additive else "not additive"
@@ -95,7 +97,7 @@ def round_random(
         released = _rounded(cells.value, base, _keys(cells) if keys else _draws(cells, len(cells), seed, base, totals))
     moved = float(np.abs(released - cells.value).sum())
     steps = _steps(cells, released, base) if totals == "added" else 0
-    return Rounded(cells.with_released(released), base, steps, totals == "added", moved=moved)
+    return Rounded(cells.with_released(released), base, steps, totals == "added", moved=moved, inner=totals == "added")
 
 
 def _steps(cells: Cells, released: Floats, base: float) -> int:

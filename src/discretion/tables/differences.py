@@ -248,6 +248,8 @@ SCALE = 5040
 """What a respondent who is in one inner cell only weighs; one in several weighs as much in all of them together."""
 LARGEST = 300_000_000
 """Entries × pivots of the elimination over all columns; beyond it the audit decides about every small piece."""
+JOINED = 50_000
+"""Sets of combinations from that elimination that are added up at most, to find groups that follow from several."""
 PRIME = 2_147_483_629
 """Elimination is done modulo this prime."""
 _NAMED = 3
@@ -264,13 +266,13 @@ def with_differences(cells: Cells, rules: Sequence[Rule], sums: Sequence[Forms])
     tell how many people have two codes at once.
     """
     search = _Search.of(cells, rules)
-    parts, judged, complete = [on_all_tables(cells, one) for one in sums], 0, True
+    parts, judged, complete, tried = [on_all_tables(cells, one) for one in sums], 0, True, True
     if search is not None:
-        found, judged, complete = search.run()
+        found, judged, complete, tried = search.run()
         parts.append(found)
     if not judged and not any(map(len, parts)):
         return replace(cells, differences=None)
-    return replace(cells, differences=Differences(Forms.stack(parts), judged, complete))
+    return replace(cells, differences=Differences(Forms.stack(parts), judged, complete, tried))
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,17 +303,17 @@ class _Search:
         few = max(rule.few() for rule in judging)
         return cls(cells, judging, source, own, tuple(divisions), weight, few)
 
-    def run(self) -> tuple[Forms, int, bool]:
-        """Give the sensitive differences, how many were judged, and whether these were all."""
+    def run(self) -> tuple[Forms, int, bool, bool]:
+        """Give the sensitive differences, how many were judged, and whether these were all: of two tables, of more."""
         candidates = _Candidates(len(self.own))
-        complete = True
+        complete = tried = True
         for one, other in combinations(self.divisions, 2):
             complete &= self._cross(one, other, candidates)
         if len(self.divisions) > 2:
-            self._eliminate(candidates)
+            tried = self._eliminate(candidates)
         for rows in () if self.cells.beside is None else self.cells.beside.hidden:
             candidates.add(rows, told=True)
-        return *self._judged(candidates), complete
+        return *self._judged(candidates), complete, tried
 
     def _cross(self, one: Division, other: Division, candidates: _Candidates) -> bool:
         """Add the small differences of two divisions."""
@@ -349,21 +351,27 @@ class _Search:
             candidates.add(members[new[cut[0]]], told=True)
         return found.complete and alone.complete
 
-    def _eliminate(self, candidates: _Candidates) -> None:
-        """Add what all divisions together give: combinations of published cells that consist of small pieces only."""
+    def _eliminate(self, candidates: _Candidates) -> bool:
+        """Add what all divisions together give: combinations of published cells that consist of small pieces only.
+
+        Tell whether all were tried.
+        """
         pieces, weight, columns = self._pieces()
         small = (weight > 0) & (weight < self.few * SCALE)
         members = [np.flatnonzero(pieces == number) for number in np.flatnonzero(small).tolist()]
         if columns.shape[0] * columns.shape[0] * columns.shape[1] > LARGEST:
             for piece in members:
                 candidates.add(piece, told=False)
-            return
-        for support, even in combinations_of(columns.toarray().astype(np.int64), small):
-            chosen = [members[i] for i in support]
-            if even and int(weight[small][support].sum()) < self.few * SCALE:
-                candidates.add(np.concatenate(chosen), told=True)
-            for piece in chosen:
-                candidates.add(piece, told=False)
+            return False
+        weight, limit = weight[small], self.few * SCALE
+        found = combinations_of(columns.toarray().astype(np.int64), small)
+        groups, tried = groups_of(found, weight, limit)
+        for group in groups:
+            candidates.add(np.concatenate([members[i] for i in group]), told=True)
+        for combination in found:
+            for i in combination:
+                candidates.add(members[i], told=False)
+        return tried
 
     def _pieces(self) -> tuple[Ints, Ints, Matrix]:
         """Give the piece (finest group that any table tells apart) of each inner cell, its weight, and all columns."""
@@ -519,12 +527,12 @@ def _numbered(layer: Ints, group: Ints) -> Ints:
     return found
 
 
-def combinations_of(columns: Any, small: Bools) -> list[tuple[list[int], bool]]:
+def combinations_of(columns: Any, small: Bools) -> list[dict[int, int]]:
     """Give combinations of rows that are 0 outside the small places: a basis of them, each of least support.
 
-    For each the places among the small ones, and whether all its entries are equal (it is a multiple of a sum). None
-    means that no combination at all consists of small places only. Exact modulo a prime of 31 bits: minors of tables
-    are far smaller whole numbers. Time O(rows² · places).
+    For each its entries (modulo `PRIME`) at the places among the small ones; where the first entry of one is (1), all
+    others have 0. None means that no combination at all consists of small places only. Exact modulo a prime of 31
+    bits: minors of tables are far smaller whole numbers. Time O(rows² · places).
     """
     order = np.r_[np.flatnonzero(~small), np.flatnonzero(small)]
     a = columns[:, order] % PRIME
@@ -547,8 +555,41 @@ def combinations_of(columns: Any, small: Bools) -> list[tuple[list[int], bool]]:
         if row == len(a):
             break
     first = row if begin is None else begin
-    found = []
-    for line in a[first:row, big:]:
-        support = np.flatnonzero(line)
-        found.append((support.tolist(), bool((line[support] == line[support[0]]).all())))
-    return found
+    return [{int(i): int(line[i]) for i in np.flatnonzero(line)} for line in a[first:row, big:]]
+
+
+def groups_of(
+    combinations: Sequence[dict[int, int]], weight: Ints, limit: int, most: int = JOINED
+) -> tuple[list[list[int]], bool]:
+    """Give groups of places below a limit whose sum is a sum of combinations, and whether all of them were found.
+
+    A sum of 0 and 1 has every combination once or not at all, as each alone has its first place. Two groups whose
+    combinations have no place in common are not united. Beyond `most` sums some are left out.
+    """
+    first = [next(iter(one)) for one in combinations]
+    holding: dict[int, list[int]] = {}
+    for number, one in enumerate(combinations):
+        for place in one:
+            holding.setdefault(place, []).append(number)
+    near = [sorted({other for place in one for other in holding[place]}) for one in combinations]
+    found: list[list[int]] = []
+    for root in range(len(combinations)):
+        waiting: list[tuple[dict[int, int], int, list[int], set[int]]] = [({}, 0, [root], {root})]
+        while waiting:
+            entries, load, choices, seen = waiting.pop()
+            while choices:
+                number = choices.pop()
+                more = load + int(weight[first[number]])
+                if more >= limit:
+                    continue
+                if (most := most - 1) < 0:
+                    return found, False
+                total = dict(entries)
+                for place, value in combinations[number].items():
+                    total[place] = (total.get(place, 0) + value) % PRIME
+                support = [place for place, value in total.items() if value]
+                if all(total[place] == 1 for place in support) and int(weight[support].sum()) < limit:
+                    found.append(support)
+                new = [other for other in near[number] if other > root and other not in seen]
+                waiting.append((total, more, choices + new, seen | set(new)))
+    return found, True

@@ -77,6 +77,8 @@ class Differences:
     """small differences that were found and judged"""
     complete: bool
     """whether all of them were: a list that was cut short proves nothing"""
+    tried: bool = True
+    """whether also all combinations of three and more tables were tried; where not, their smallest parts were judged"""
 
     def __repr__(self) -> str:
         return f"Differences({self.judged:,} judged, {len(self.forms):,} sensitive)"
@@ -303,6 +305,7 @@ def told_apart(found: Audit, cells: Cells) -> Audit:
         bounds=beside,
         judged=0 if differences is None else differences.judged,
         complete=differences is None or differences.complete,
+        tried=differences is None or differences.tried,
         earlier=() if earlier is None else earlier.names,
         notes=() if earlier is None else earlier.notes,
     )
@@ -342,8 +345,8 @@ class Previous:
     """the earlier table as it went out: its true values, and in its status what is suppressed and what is sensitive"""
     inner: Ints
     """(records of the new table,) the inner cell of the earlier one, −1 for people whom it does not count"""
-    gone: Ints
-    """inner cells of people whom only the earlier table counts, one entry each"""
+    gone: Mapping[Any, int]
+    """people whom the new delivery does not have: what they are called in all deliveries, and their inner cell"""
     name: str = "an earlier table"
     judged: bool = True
     """whether the status says which suppressed cells are sensitive; otherwise the rules of the new table decide"""
@@ -358,19 +361,32 @@ class Previous:
     @classmethod
     def of(cls, cells: Cells, data: Any, **options: Any) -> Previous:
         """Take a table of the same records: the data must have its variables, with its codes."""
-        return cls(cells, inner_of(cells, Dataset.of(data)), np.zeros(0, np.int64), **options)
+        return cls(cells, inner_of(cells, Dataset.of(data)), {}, **options)
 
     @classmethod
     def matched(
-        cls, cells: Cells, then: Any, who_then: Sequence[Any], who_now: Sequence[Any], **options: Any
+        cls,
+        cells: Cells,
+        then: Any,
+        who_then: Sequence[Any],
+        who_now: Sequence[Any],
+        *,
+        names: Sequence[Any] | None = None,
+        **options: Any,
     ) -> Previous:
-        """Take a table of another delivery: `who_then` and `who_now` say whom each record is about (each once)."""
+        """Take a table of another delivery: `who_then` and `who_now` say whom each record is about (each once).
+
+        `names` says what the people of `who_then` are called in yet other earlier deliveries (default: the same), so
+        that somebody who left after two of them is known to be one person.
+        """
         inner = inner_of(cells, Dataset.of(then))
         place = {person: int(number) for person, number in zip(who_then, inner, strict=True)}
         if len(place) < len(inner):
             raise DataError(f"an earlier table has {len(inner) - len(place)} records of people who have one already")
+        called = dict(zip(who_then, who_then if names is None else names, strict=True))
         now = np.array([place.pop(person, -1) for person in who_now], np.int64)
-        return cls(cells, now, np.array(sorted(place.values()), np.int64), **options)
+        gone = {called[person]: number for person, number in place.items() if number >= 0}
+        return cls(cells, now, gone, **options)
 
 
 def inner_of(cells: Cells, data: Dataset) -> Ints:
@@ -442,15 +458,16 @@ def _joined(
 ) -> Beside:
     own = Packer.fit(cells.inner_codes, [len(dim) for dim in cells.dims]).find(codes)
     places = np.column_stack([own, *(one.inner[rows] for one in used)])
-    for number, one in enumerate(used, 1):
-        if len(one.gone):
-            if not cells.response.frequency or (entries.weight != 1).any():
-                raise PlanError(
-                    f"previous: {one.name} is of another delivery; only counts without weights can be linked"
-                )
-            more = np.full((len(one.gone), places.shape[1]), -1, np.int64)
-            more[:, number] = one.gone
-            places = np.vstack((places, more))
+    others = _not_counted(rows, records, used)
+    if len(others):
+        given = len(cells.contributors) > 0 or (entries.weight != 1).any()
+        if given or not cells.response.frequency:
+            releases = ", ".join(one.name for one in used)
+            raise PlanError(
+                f"previous: {releases}: {len(others)} people counted there are not in this table (left, or left out); "
+                "only counts without weights and contributors can be linked then"
+            )
+        places = np.vstack((places, others))
     first = max(records, len(cells.contributors))
     everybody = _with_gone(entries, len(places) - len(rows), first)
     sizes = (len(cells.inner_codes) + 1, *(len(one.cells.inner_codes) + 1 for one in used))
@@ -468,6 +485,18 @@ def _joined(
         divisions += [_division(one.cells, table, at[:, number]) for table in one.cells.tables]
     names = tuple(one.name for one in used)
     return Beside(source, at[:, 0], Forms.stack(parts), tuple(divisions), names, tuple(notes), tuple(hidden))
+
+
+def _not_counted(rows: Ints, records: int, used: Sequence[Previous]) -> Ints:
+    """Give the places (own table first) of people whom only earlier tables count, each person once."""
+    absent = np.setdiff1d(np.arange(records), rows)
+    here = np.column_stack([np.full(len(absent), -1), *(one.inner[absent] for one in used)]).astype(np.int64)
+    left: dict[Any, Ints] = {}
+    for number, one in enumerate(used, 1):
+        for person, inner in one.gone.items():
+            left.setdefault(person, np.full(len(used) + 1, -1, np.int64))[number] = inner
+    found = np.vstack((here[(here >= 0).any(axis=1)], *left.values()))
+    return found[np.lexsort(found.T)]
 
 
 def _with_gone(entries: Contributions, more: int, first: int) -> Contributions:

@@ -799,7 +799,7 @@ def _begin(w: EliminationArrays, vectors: int) -> None:
 
 
 @lean_kernel
-def _begin_stage(w: EliminationArrays, start: int, stop: int, random: Ints) -> None:  # noqa: PLR0912
+def _begin_stage(w: EliminationArrays, start: int, stop: int, random: Ints) -> None:
     """Make u 0 in the candidates of a stage, and find out what the primary rows that they could give away watch.
 
     Known rows are left out of relations on the way: what follows from what is known adds nothing.

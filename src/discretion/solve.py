@@ -69,7 +69,7 @@ class LinearProgram:
         if tight or primal:
             self._solver.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
             self._solver.setOptionValue("dual_feasibility_tolerance", FEASIBILITY)
-        self._solver.passModel(_model(self.A, cost / self._price, low, high, row_low, row_high))
+        _pass(self._solver, self.A, cost / self._price, (low, high), (row_low, row_high))
 
     def bound(self, columns: Ints, low: Floats, high: Floats) -> None:
         """Give variables other bounds."""
@@ -191,23 +191,23 @@ def _quiet(**options: Any) -> Any:
     return highs
 
 
-def _model(
-    rows: Matrix, cost: Floats, low: Floats, high: Floats, row_low: Floats, row_high: Floats, whole: Bools | None = None
-) -> Any:
+def _pass(
+    solver: Any,
+    rows: Matrix,
+    cost: Floats,
+    bounds: tuple[Floats, Floats],
+    row_bounds: tuple[Floats, Floats],
+    whole: Bools | None = None,
+) -> None:
+    """Hand a program over to the solver as arrays: as a model every number is converted, which can outlast solving."""
     import highspy
 
-    lp: Any = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = rows.shape
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, low, high
-    lp.row_lower_, lp.row_upper_ = row_low, row_high
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = rows.indptr.astype(np.int32)
-    lp.a_matrix_.index_ = rows.indices.astype(np.int32)
-    lp.a_matrix_.value_ = rows.data.astype(np.float64)
-    if whole is not None and whole.any():
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        lp.integrality_ = [kinds[int(one)] for one in whole]
-    return lp
+    m, n = rows.shape
+    kinds = np.zeros(n, np.int32) if whole is None else whole.astype(np.int32)  # 0 continuous, 1 whole
+    sizes = n, m, rows.nnz, int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize), 0.0
+    entries = rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data.astype(np.float64)
+    if solver.passModel(*sizes, cost, *bounds, *row_bounds, *entries, kinds) == highspy.HighsStatus.kError:
+        raise DiscretionError("a program was refused by the solver")
 
 
 WHOLE = 1e-6
@@ -356,8 +356,8 @@ def solve(
     import highspy
 
     solver, price = _quiet(time_limit=float(seconds), mip_rel_gap=gap), power_above(program.cost)
-    ends = (program.low, program.high, program.row_low, program.row_high)
-    solver.passModel(_model(program.A.tocsr(), program.cost / price, *ends, program.whole))
+    ends = (program.low, program.high), (program.row_low, program.row_high)
+    _pass(solver, program.A.tocsr(), program.cost / price, *ends, program.whole)
     if start is not None:
         given = highspy.HighsSolution()
         given.col_value = start.tolist()

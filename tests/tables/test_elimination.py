@@ -64,8 +64,8 @@ def test_agrees_with_fractions(seed: int, n: int) -> None:
     assert set(np.flatnonzero(mask).tolist()) == by_fractions(cells, [])
 
 
-def test_candidates_that_are_offered_together_agree_with_fractions() -> None:
-    """Few sensitive cells in a larger table: long runs of candidates are accepted, in groups, between two refusals."""
+def test_candidates_of_one_stage_agree_with_fractions() -> None:
+    """Few sensitive cells in a larger table: most candidates are published without a look at them."""
     rng = np.random.default_rng(1)
     row, col = np.indices((9, 9)).reshape(2, -1)
     frame = pl.DataFrame({"row": row, "col": col, "v": rng.integers(1, 60, 81).astype(float)})
@@ -77,17 +77,19 @@ def test_candidates_that_are_offered_together_agree_with_fractions() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_candidates_offered_together_are_published_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups that fail are halved until those that fail alone are found: the same pattern as with no groups at all."""
+def test_stages_of_any_size_publish_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All candidates at once, and each in a stage of its own, which is going through them one by one."""
     rng = np.random.default_rng(seed)
-    frame = pl.DataFrame({name: rng.integers(0, size, 3_000) for name, size in (("a", 12), ("b", 11), ("c", 6))})
-    cells = dc.tabulate(frame.with_columns(v=np.ceil(rng.lognormal(3, 1, 3_000))), ["a", "b", "c"], "v")
+    frame = pl.DataFrame({name: rng.integers(0, size, 2_000) for name, size in (("a", 12), ("b", 11), ("c", 6))})
+    cells = dc.tabulate(frame.with_columns(v=np.ceil(rng.lognormal(3, 1, 2_000))), ["a", "b", "c"], "v")
     inner = np.flatnonzero(np.diff(cells.x.transposed.indptr) == 1)
     cells = cells.mark(rng.choice(inner, (3, 10, 40, 120)[seed], replace=False), "unsafe")
-    together = eliminate(cells, singletons=False)
-    monkeypatch.setattr("discretion.kernels.elimination.STEP", 1)
-    monkeypatch.setattr("discretion.kernels.elimination.TOGETHER", 1)
-    assert together.sum() >= 9 and (together == eliminate(cells, singletons=False)).all()
+    usual = eliminate(cells, singletons=False)
+    assert usual.sum() >= 9
+    for parts in (1, 10**9):
+        for name, value in (("PARTS", parts), ("MOST_PARTS", parts), ("FEWEST", 1)):
+            monkeypatch.setattr(f"discretion.kernels.elimination.{name}", value)
+        assert (usual == eliminate(cells, singletons=False)).all()
 
 
 @settings(deadline=None, max_examples=20)

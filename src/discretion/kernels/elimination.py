@@ -25,6 +25,11 @@ from discretion.kernels.jit import lean_helper, lean_kernel
 # pivot: arbitrary in rows without pivot, computed in the others. A cell can be computed from what is known exactly when
 # every such vector is 0 in its row. Relations are short, and published cells have one entry: the pivots stay short,
 # which they do not when cells are written as sums of inner cells.
+#
+# Where nobody knows a single cell most candidates need no look at the primary rows. They are taken in stages: u is 0 in
+# all candidates of a stage, as if they were published already, so that a primary row in which it is not 0 stays unknown
+# whatever is decided about them. The others are written as sums of rows without pivot, once, and each watches one of
+# these, the last in the order: while this one is not published the primary row is not known either.
 
 # Arithmetic modulo the prime 2⁶¹ − 1: exact elimination without fractions.
 #
@@ -105,9 +110,9 @@ def invert_all(values: Ints, n: int, scratch: Ints) -> None:
         back = times(back, value)
 
 
-PIVOTS, USED, SLOTS, RUN = 0, 1, 2, 3
-"""Places in `counts`: pivots so far, entries in their columns, slots of the table of ratios in use, and how many
-candidates were accepted between two refusals lately."""
+PIVOTS, USED, SLOTS, RELATIONS = 0, 1, 2, 3
+"""Places in `counts`: pivots so far, entries in their columns, slots of the table of ratios in use, and how many of the
+pivots are relations."""
 
 _BITS = 32
 
@@ -135,7 +140,8 @@ class EliminationArrays(NamedTuple):
     pivot_row: Ints32
     """(n) the row of each pivot"""
     pivot_start: Ints
-    """(n + 1) where the entries of each pivot begin"""
+    pivot_stop: Ints
+    """(n) where the entries of each pivot begin and end"""
     entry_row: Ints32
     entry_value: Ints
     entry_link: Ints32
@@ -164,6 +170,16 @@ class EliminationArrays(NamedTuple):
     multiples of each other"""
     gives_away: Bools
     """(n) whether the class of a row that stands for it has a primary row"""
+    known: Bools
+    """(n) rows seen to be computable: published ones, and those that a relation leaves alone, again and again"""
+    late: Ints32
+    """(n) the place of each row in the order, behind all for those that stay unknown"""
+    watched: Ints32
+    """(n) the row that each primary row watches, −1 for none"""
+    first_watcher: Ints32
+    next_watcher: Ints32
+    last_watcher: Ints32
+    """(n) a list of those that watch each row: the first, and what follows and goes before each of them"""
     value: Ints
     """(n) scratch: a column being reduced; zero between calls"""
     marked: Bools
@@ -190,6 +206,8 @@ class EliminationArrays(NamedTuple):
     new_kin: Ints32
     """(n) scratch"""
     scratch: Ints
+    """(n) scratch"""
+    queue: Ints32
     """(n) scratch"""
     slot_key: Ints
     slot_counts: Ints32
@@ -232,7 +250,7 @@ def _taken(bits: Ints, filled: Ints, at: int) -> int:
 
 @lean_helper
 def reduce(w: EliminationArrays, n: int) -> int:
-    """Free the column in `value` (rows in `listed`) of pivot rows; give how many rows of `listed` it touched."""
+    """Free the column in `value` (rows in `listed`) of pivot rows and known ones; give how many rows it has touched."""
     first = w.counts[PIVOTS]
     for i in range(n):
         k = w.pivot_of[w.listed[i]]
@@ -245,8 +263,10 @@ def reduce(w: EliminationArrays, n: int) -> int:
         factor = w.value[pivot]
         w.value[pivot] = 0
         if factor != 0:
-            for e in range(w.pivot_start[k], w.pivot_start[k + 1]):
+            for e in range(w.pivot_start[k], w.pivot_stop[k]):
                 row = w.entry_row[e]
+                if w.known[row]:
+                    continue
                 w.value[row] = minus(w.value[row], times(factor, w.entry_value[e]))
                 if not w.marked[row]:
                     w.marked[row] = True
@@ -346,38 +366,53 @@ def targets_hit(w: EliminationArrays, moved: int, vectors: int) -> int:
 @lean_helper
 def settle(w: EliminationArrays, moved: int, vectors: int, keep: bool) -> None:
     """Make the changes of u count, or forget them."""
-    known = 0
     for i in range(moved):
         row = w.moved[i]
         w.in_moved[row] = False
-        was_open = w.u[row, 0] != 0
         for v in range(vectors):
             if keep:
                 w.u[row, v] = plus(w.u[row, v], w.du[row, v])
             w.du[row, v] = 0
-        if was_open and w.u[row, 0] == 0:
-            w.hit[known] = row
-            known += 1
-    if vectors == 1:
-        for i in range(known):
-            row = w.hit[i]
-            for j in range(w.ties_start[row], w.ties_start[row + 1]):
-                w.open_rows[w.ties[j]] -= 1
-                if w.open_rows[w.ties[j]] == 2:
-                    join_pair(w, w.ties[j])
 
 
 @lean_helper
-def join_pair(w: EliminationArrays, relation: int) -> None:
-    """Put the two rows that a relation leaves open in one class; nothing where one of them is known by now."""
+def learn(w: EliminationArrays, row: int) -> None:
+    """Mark a row as known, and those that relations then leave alone; two that one leaves open get into one class."""
+    w.known[row] = True
+    w.queue[0] = row
+    done, n = 0, 1
+    while done < n:
+        row = w.queue[done]
+        done += 1
+        for j in range(w.ties_start[row], w.ties_start[row + 1]):
+            w.open_rows[w.ties[j]] -= 1
+            if w.open_rows[w.ties[j]] > 2:
+                continue
+            first, second = _left_open(w, w.ties[j])
+            if first >= 0:
+                join(w, first, second)
+            elif second >= 0:
+                w.known[second] = True
+                w.queue[n] = second
+                n += 1
+
+
+@lean_helper
+def _left_open(w: EliminationArrays, relation: int) -> tuple[int, int]:
+    """Give two rows of a relation that are not known; the first, or both, are −1 where there are fewer."""
     first, second = -1, -1
     for i in range(w.relation_start[relation], w.relation_start[relation + 1]):
-        if w.u[w.relation_rows[i], 0] != 0:
+        if not w.known[w.relation_rows[i]]:
             first, second = second, w.relation_rows[i]
-    if first >= 0:
-        first, second = _root(w, first), _root(w, second)
-        w.class_of[first] = second
-        w.gives_away[second] = w.gives_away[second] or w.gives_away[first]
+    return first, second
+
+
+@lean_helper
+def join(w: EliminationArrays, first: int, second: int) -> None:
+    """Put two rows in one class."""
+    first, second = _root(w, first), _root(w, second)
+    w.class_of[first] = second
+    w.gives_away[second] = w.gives_away[second] or w.gives_away[first]
 
 
 @lean_helper
@@ -386,13 +421,6 @@ def _root(w: EliminationArrays, row: int) -> int:
         w.class_of[row] = w.class_of[w.class_of[row]]
         row = w.class_of[row]
     return row
-
-
-@lean_helper
-def hopeless(w: EliminationArrays, row: int) -> bool:
-    """Tell whether a row is seen to be a multiple of a primary one, without carrying anything on."""
-    found: bool = w.u[row, 0] != 0 and w.gives_away[_root(w, row)]
-    return found
 
 
 EMPTY = -1
@@ -505,11 +533,13 @@ def rebuild(w: EliminationArrays) -> None:
 STEP = 256
 """Candidates between two reports of progress."""
 TOGETHER = 16
-"""How many times as many candidates are taken then, where several are offered together."""
-RUN_PARTS = 8
-"""A group has this part of the candidates that were lately accepted in a row."""
-FEWEST = 8
-"""But groups of fewer than these are offered one by one."""
+"""How many times as many candidates are taken then, where nobody knows a single cell."""
+PARTS = 2
+"""A stage has this part of the candidates that are left."""
+MOST_PARTS = 8
+"""But at least this part of all."""
+FEWEST = 256
+"""And so many."""
 
 _ENTRY_WEIGHT = 4
 """What a pivot that depends on a row counts, beside a target that does, when pivot rows are chosen."""
@@ -552,14 +582,18 @@ def publishable(
     that stand for "computable" are wrong with a chance of about 2⁻⁶¹ per comparison.
     """
     work = begun(relations, order, primary, single, inside, own_kin) if start is None else _copied(start)
-    vectors = work.u.shape[1]
     accepted = np.zeros(len(order), np.bool_)
-    done, step = 0, STEP * TOGETHER if vectors == 1 else STEP if hopeful is None else STEP // 2
+    alone, done, stage = bool(single.any()), 0, 0
+    step = STEP * TOGETHER if not alone else STEP if hopeful is None else STEP // 2
     while done < len(order) and (hopeful is None or hopeful(done, accepted)):
-        stop = min(done + step, len(order))
+        if not alone and done == stage:
+            left = len(order) - done
+            stage = done + min(max(left // PARTS, len(order) // MOST_PARTS, FEWEST), left)
+            _begin_stage(work, done, stage, _random((len(primary), 1)))
+        stop = min(done + step, len(order) if alone else stage)
         if len(work.entry_row) - work.counts[USED] < len(primary):
             work = _grown(work)
-        done = int(_offer_all(work, order, done, stop, accepted, vectors))
+        done = int((_offer_each if alone else _offer_stage)(work, order, done, stop, accepted))
         if progress is not None:
             progress(done, len(order))
     return accepted
@@ -570,9 +604,9 @@ def begun(
 ) -> EliminationArrays:
     """Give the state before the first candidate: the relations are pivots, in rows as late in the order as can be."""
     work = _new_work(relations, primary, single, inside, own_kin, 2 if single.any() else 1)
-    place = np.full(len(primary), len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return _related(work, relations, place)
+    work.late[:] = len(order)
+    work.late[order] = np.arange(len(order))
+    return _related(work, relations)
 
 
 def _copied(work: EliminationArrays) -> EliminationArrays:
@@ -621,7 +655,8 @@ def _new_work(
         own_kin=own_kin,
         **_views(lines),
         pivot_row=np.zeros(n, np.int32),
-        pivot_start=np.zeros(n + 1, np.int64),
+        pivot_start=np.zeros(n, np.int64),
+        pivot_stop=np.zeros(n, np.int64),
         entry_row=np.zeros(room, np.int32),
         entry_value=np.zeros(room, np.int64),
         entry_link=np.full((room, 2), -1, np.int32),
@@ -635,6 +670,12 @@ def _new_work(
         open_rows=np.zeros(len(length), np.int32),
         class_of=np.arange(n, dtype=np.int32),
         gives_away=primary.copy(),
+        known=np.zeros(n, np.bool_),
+        late=np.zeros(n, np.int32),
+        watched=np.full(n, -1, np.int32),
+        first_watcher=np.full(n, -1, np.int32),
+        next_watcher=np.full(n, -1, np.int32),
+        last_watcher=np.full(n, -1, np.int32),
         value=np.zeros(n, np.int64),
         marked=np.zeros(n, np.bool_),
         listed=np.zeros(n, np.int32),
@@ -648,6 +689,7 @@ def _new_work(
         kin=np.zeros(n, np.int32),
         new_kin=np.zeros(n, np.int32),
         scratch=np.zeros(n, np.int64),
+        queue=np.zeros(n, np.int32),
         slot_key=np.full(slots, EMPTY, np.int64),
         slot_counts=np.zeros((slots, 3), np.int32),
         counts=np.zeros(4, np.int64),
@@ -681,18 +723,19 @@ def _grown(work: EliminationArrays) -> EliminationArrays:
     return work._replace(**larger)
 
 
-def _related(work: EliminationArrays, relations: Relations, place: Ints) -> EliminationArrays:
+def _related(work: EliminationArrays, relations: Relations) -> EliminationArrays:
     """Make pivots of the relations, the shortest first; then u and the ratios.
 
     Their rows are as late as can be, so that what is offered first needs no reduction, and of rows that are never
     offered those that are seldom a total: this fills in least.
     """
     count, done = len(relations.start) - 1, 0
-    totals = np.bincount(relations.rows[relations.sign > 0], minlength=len(place))
-    late = place * (int(totals.max(initial=0)) + 1) - totals
+    totals = np.bincount(relations.rows[relations.sign > 0], minlength=len(work.late))
+    late = work.late * (int(totals.max(initial=0)) + 1) - totals
     by_length = np.argsort(np.diff(relations.start), kind="stable")
     while (done := int(_relation_pivots(work, by_length, done, *relations, late))) < count:
         work = _grown(work)
+    work.counts[RELATIONS] = work.counts[PIVOTS]
     used = int(work.counts[USED])
     by_row = np.argsort(work.entry_row[:used], kind="stable")
     work.settled_stop[:] = np.cumsum(work.row_entries)
@@ -734,15 +777,17 @@ def _begin(w: EliminationArrays, vectors: int) -> None:
     for k in range(w.counts[PIVOTS] - 1, -1, -1):
         for v in range(vectors):
             total = 0
-            for e in range(w.pivot_start[k], w.pivot_start[k + 1]):
+            for e in range(w.pivot_start[k], w.pivot_stop[k]):
                 total = plus(total, times(w.entry_value[e], w.u[w.entry_row[e], v]))
             w.u[w.pivot_row[k], v] = minus(0, total)
     if vectors == 1:
+        for row in range(len(w.known)):
+            w.known[row] = w.u[row, 0] == 0
         for relation in range(len(w.open_rows)):
             for i in range(w.relation_start[relation], w.relation_start[relation + 1]):
-                w.open_rows[relation] += w.u[w.relation_rows[i], 0] != 0
+                w.open_rows[relation] += not w.known[w.relation_rows[i]]
             if w.open_rows[relation] == 2:
-                join_pair(w, relation)
+                join(w, *_left_open(w, relation))
     else:
         n = 0
         for row in range(len(w.target)):
@@ -754,69 +799,163 @@ def _begin(w: EliminationArrays, vectors: int) -> None:
 
 
 @lean_kernel
-def _offer_all(w: EliminationArrays, order: Ints, start: int, stop: int, accepted: Bools, vectors: int) -> int:
-    """Offer candidates, as long as there is room; give how far it came.
+def _begin_stage(w: EliminationArrays, start: int, stop: int, random: Ints) -> None:
+    """Make u 0 in the candidates of a stage, and find out what the primary rows that they could give away watch.
 
-    Where nobody knows a single cell, what one candidate makes computable the same candidate with more does too: so
-    several that together make nothing computable are all accepted at once, and a group that does is halved.
+    Known rows are left out of relations on the way: what follows from what is known adds nothing.
     """
-    n = len(w.u)
-    place, failing, run = start, 0, 0
-    while place < stop:
-        if len(w.entry_row) - w.counts[USED] < n:
+    for row in range(len(w.known)):
+        w.u[row, 0] = 0 if start <= w.late[row] < stop else random[row, 0]
+        w.watched[row] = w.first_watcher[row] = -1
+    for k in range(w.counts[PIVOTS] - 1, -1, -1):
+        total, kept = 0, w.pivot_start[k]
+        if not w.known[w.pivot_row[k]]:
+            for e in range(w.pivot_start[k], w.pivot_stop[k]):
+                row = w.entry_row[e]
+                if w.known[row]:
+                    continue
+                total = plus(total, times(w.entry_value[e], w.u[row, 0]))
+                if k < w.counts[RELATIONS]:
+                    w.entry_row[kept], w.entry_value[kept] = row, w.entry_value[e]
+                    kept += 1
+        if k < w.counts[RELATIONS]:
+            w.pivot_stop[k] = kept
+        w.u[w.pivot_row[k], 0] = minus(0, total)
+    for row in range(len(w.known)):
+        if w.primary[row] and w.u[row, 0] == 0 and not w.known[row]:
+            watch(w, row, _latest(w, row, -1))
+
+
+@lean_kernel
+def _offer_stage(w: EliminationArrays, order: Ints, start: int, stop: int, accepted: Bools) -> int:
+    """Offer candidates of the stage that was begun, as long as there is room; give how far it came."""
+    for place in range(start, stop):
+        if len(w.entry_row) - w.counts[USED] < len(w.u):
             return place
-        if vectors == 1 and hopeless(w, order[place]):
-            place += 1
-            continue
-        size = min(max(w.counts[RUN], run) // RUN_PARTS, stop - place) if place >= failing else (failing - place) // 2
-        if vectors == 1 and size >= FEWEST:
-            size = _without_pivot(w, order, place, place + size)
-        if vectors == 1 and size >= FEWEST:
-            if _offer_together(w, order, place, place + size):
-                for i in range(place, place + size):
-                    accepted[i] = w.u[order[i], 0] == 0
-                place += size
-                run += size
-            else:
-                failing = place + size
-            continue
-        accepted[place] = _offer(w, order[place], vectors)
-        run += 1
+        cell = order[place]
+        if not w.known[cell] and not w.gives_away[_root(w, cell)] and _offer_alone(w, cell):
+            learn(w, cell)
+        accepted[place] = w.known[cell]
         if not accepted[place]:
-            w.counts[RUN] = (w.counts[RUN] + run) // 2
-            run = 0
-        place += 1
+            w.late[cell] = len(order)
     return stop
 
 
 @lean_helper
-def _without_pivot(w: EliminationArrays, order: Ints, start: int, stop: int) -> int:
-    """Give how many candidates there are before one that would need a pivot of its own."""
-    for i in range(start, stop):
-        cell = order[i]
-        if w.pivot_of[cell] >= 0 and w.u[cell, 0] != 0 and not hopeless(w, cell):
-            return i - start
-    return stop - start
+def watch(w: EliminationArrays, target: int, row: int) -> None:
+    """Let a primary row watch another row than before."""
+    old, after, before = w.watched[target], w.next_watcher[target], w.last_watcher[target]
+    if old >= 0:
+        if before >= 0:
+            w.next_watcher[before] = after
+        else:
+            w.first_watcher[old] = after
+        if after >= 0:
+            w.last_watcher[after] = before
+    first = w.first_watcher[row]
+    w.watched[target], w.next_watcher[target], w.last_watcher[target] = row, first, -1
+    if first >= 0:
+        w.last_watcher[first] = target
+    w.first_watcher[row] = target
 
 
 @lean_helper
-def _offer_together(w: EliminationArrays, order: Ints, start: int, stop: int) -> bool:
-    """Publish candidates in one step unless something becomes computable; hopeless ones are left out."""
-    n = 0
-    for i in range(start, stop):
-        cell = order[i]
-        if w.pivot_of[cell] < 0 and not hopeless(w, cell):
-            w.du[cell, 0] = minus(0, w.u[cell, 0])
-            w.moved[n] = cell
-            n += 1
-    moved = spread(w, n, 1)
-    allowed = _none_computable(w, targets_hit(w, moved, 1), 1)
-    settle(w, moved, 1, allowed)
+def _alone(w: EliminationArrays, row: int) -> int:
+    """Write a row as a sum of rows without pivot, in `value`; give how many rows of `listed` were touched."""
+    w.value[row] = 1
+    w.marked[row] = True
+    w.listed[0] = row
+    return reduce(w, 1)
+
+
+@lean_helper
+def _latest(w: EliminationArrays, target: int, without: int) -> int:
+    """Give the row offered last of those without pivot that a row is the sum of; −1 for none but `without`."""
+    listed, best = _alone(w, target), -1
+    for i in range(listed):
+        row = w.listed[i]
+        if row != without and w.value[row] != 0 and (best < 0 or w.late[row] > w.late[best]):
+            best = row
+    clear(w, listed)
+    return best
+
+
+@lean_helper
+def _offer_alone(w: EliminationArrays, cell: int) -> bool:
+    return _offer_free(w, cell) if w.pivot_of[cell] < 0 else _offer_tied(w, cell)
+
+
+@lean_helper
+def _offer_free(w: EliminationArrays, cell: int) -> bool:
+    """Publish a row without pivot unless a primary row watches it and is the sum of nothing else."""
+    target = w.first_watcher[cell]
+    while target >= 0:
+        after, other = w.next_watcher[target], _latest(w, target, cell)
+        if other < 0:
+            return False
+        watch(w, target, other)
+        target = after
+    _add_pivot(w, cell, 1, 0, True)
+    return True
+
+
+@lean_helper
+def _offer_tied(w: EliminationArrays, cell: int) -> bool:
+    """Publish a row that has a pivot, unless a primary row would be known: a row of its sum gets another pivot.
+
+    Where u is not 0 in the cell this must be a row where it is not 0 either, as it stays 0 in the stage's candidates.
+    """
+    listed = _alone(w, cell)
+    outside = w.u[cell, 0] != 0
+    row = _best_row(w, listed, outside)
+    if row < 0:
+        clear(w, listed)
+        return True
+    k, used, scale = w.counts[PIVOTS], w.counts[USED], inverse(w.value[row])
+    w.du[row, 0] = minus(0, times(w.u[cell, 0], scale)) if outside else 1
+    w.moved[0] = row
+    moved, hit = spread(w, 1, 1), 0
+    for i in range(moved):
+        target = w.moved[i]
+        if w.primary[target] and w.du[target, 0] != 0 and not w.known[target]:
+            watched = w.watched[target]
+            lost = outside and watched < 0 and plus(w.u[target, 0], w.du[target, 0]) == 0
+            if lost or (watched >= 0 and w.value[watched] != 0):
+                w.hit[hit] = target
+                hit += 1
+    _add_pivot(w, row, scale, listed, True)
+    clear(w, listed)
+    allowed = True
+    for i in range(hit):
+        w.queue[i] = _latest(w, w.hit[i], -1) if allowed else -1
+        allowed = allowed and w.queue[i] >= 0
+    settle(w, moved, 1, allowed and outside)
     if allowed:
-        for i in range(start, stop):
-            if w.pivot_of[order[i]] < 0 and w.u[order[i], 0] == 0:
-                _add_pivot(w, order[i], 1, 0, True)
+        for i in range(hit):
+            watch(w, w.hit[i], w.queue[i])
+    else:
+        _take_back(w, row, k, used)
     return allowed
+
+
+@lean_helper
+def _take_back(w: EliminationArrays, row: int, k: int, used: int) -> None:
+    """Undo the last pivot."""
+    for e in range(w.counts[USED] - 1, used - 1, -1):
+        w.row_head[w.entry_row[e]] = w.entry_link[e, 1]
+        w.row_entries[w.entry_row[e]] -= 1
+    w.pivot_of[row] = -1
+    w.counts[PIVOTS], w.counts[USED] = k, used
+
+
+@lean_kernel
+def _offer_each(w: EliminationArrays, order: Ints, start: int, stop: int, accepted: Bools) -> int:
+    """Offer candidates one by one, as long as there is room; give how far it came."""
+    for place in range(start, stop):
+        if len(w.entry_row) - w.counts[USED] < len(w.u):
+            return place
+        accepted[place] = _offer(w, order[place], 2)
+    return stop
 
 
 @lean_helper
@@ -826,13 +965,10 @@ def _offer(w: EliminationArrays, cell: int, vectors: int) -> bool:
         known = known and w.u[cell, v] == 0
     if known:
         return True
-    if vectors > 1 and shares_ratio(w, w.u[cell, 0], w.u[cell, vectors - 1]):
+    if shares_ratio(w, w.u[cell, 0], w.u[cell, vectors - 1]):
         return False
-    w.value[cell] = 1
-    w.marked[cell] = True
-    w.listed[0] = cell
-    listed = reduce(w, 1)
-    row = _best_row(w, listed)
+    listed = _alone(w, cell)
+    row = _best_row(w, listed, False)
     scale = inverse(w.value[row])
     for v in range(vectors):
         w.du[row, v] = minus(0, times(w.u[cell, v], scale))
@@ -840,7 +976,7 @@ def _offer(w: EliminationArrays, cell: int, vectors: int) -> bool:
     moved = spread(w, 1, vectors)
     hit = targets_hit(w, moved, vectors)
     allowed = _none_computable(w, hit, vectors)
-    if allowed and vectors > 1:
+    if allowed:
         new_ratios(w, hit)
         allowed = not exchange(w, hit)
     settle(w, moved, vectors, allowed)
@@ -851,12 +987,15 @@ def _offer(w: EliminationArrays, cell: int, vectors: int) -> bool:
 
 
 @lean_helper
-def _best_row(w: EliminationArrays, listed: int) -> int:
-    """Choose the pivot row of a reduced column: the one on which fewest targets and pivots depend."""
+def _best_row(w: EliminationArrays, listed: int, outside: bool) -> int:
+    """Choose the pivot row of a reduced column: the one on which fewest targets and pivots depend; −1 for none.
+
+    With `outside` it is one in which u is not 0.
+    """
     best, least = -1, -1
     for i in range(listed):
         row = w.listed[i]
-        if w.value[row] == 0:
+        if w.value[row] == 0 or (outside and w.u[row, 0] == 0):
             continue
         score = w.target[row] + _ENTRY_WEIGHT * w.row_entries[row]
         if best < 0 or score < least:
@@ -897,6 +1036,6 @@ def _add_pivot(w: EliminationArrays, row: int, scale: int, listed: int, linked: 
             w.row_head[other] = used
         w.row_entries[other] += 1
         used += 1
-    w.pivot_start[k + 1] = used
+    w.pivot_stop[k] = used
     w.counts[PIVOTS] = k + 1
     w.counts[USED] = used

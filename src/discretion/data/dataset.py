@@ -648,7 +648,7 @@ class Dataset:
             {name: np.concatenate([part.suppressed(name) for part in parts])[order] for name in masked}
         )
         new.levels = MappingProxyType(
-            {name: _stack_levels(name, parts, order) for name in {name for part in parts for name in part.levels}}
+            {name: stacked_levels(name, parts, order) for name in {name for part in parts for name in part.levels}}
         )
         new.lost_records = like.lost_records + sum(part.lost_records - like.lost_records for part in parts)
         return new
@@ -723,13 +723,17 @@ class Dataset:
         new._source, new._rows, new._root, new.steps = None, np.where(rows < 0, -1, ids), original.origin, ()
         if new.has_new_rows:
             return new
+        new.mark_missing(original, rows)
+        return new
+
+    def mark_missing(self, original: Dataset, rows: NDArray[np.int64]) -> None:
+        """Count cells as suppressed that are missing here and not in these rows of the original."""
         hidden = {
             name: _is_missing(self._frame[name]) & ~_is_missing(original.frame[name])[rows]
             for name in self.columns
             if name in original.columns and self.count_missing(name)
         }
-        new._masks = MappingProxyType({name: mask for name, mask in hidden.items() if mask.any()})
-        return new
+        self._masks = MappingProxyType({name: mask for name, mask in hidden.items() if mask.any()})
 
     # --- kept in files ---------------------------------------------------------------------------------------------
 
@@ -809,7 +813,8 @@ def _key_text(value: object) -> str | None:
     return "|".join(sorted({canonical(item) for item in value})) if isinstance(value, list) else canonical(value)
 
 
-def _stack_levels(name: str, parts: Sequence[Dataset], order: NDArray[np.int64]) -> Level:
+def stacked_levels(name: str, parts: Sequence[Dataset], order: NDArray[np.int64] | slice) -> Level:
+    """Give the levels of a column in parts put together, in an order of their rows."""
     found = [part.levels.get(name, 0) for part in parts]
     if all(isinstance(level, int) for level in found) and len(set(found)) == 1:
         return found[0]

@@ -371,8 +371,9 @@ class Mondrian(GroupsRecords, kind="mondrian"):
 
     `strict`: equal values of a column stay on the same side; otherwise those equal to the median go to both sides,
     which gives smaller groups whose ranges touch (not along hierarchies), and which of several equal records goes where
-    follows their order; classes with counts, and rows that stay in their files, are divided strictly only. Time O(n·columns·log(n/k)), for dropping O(n·columns²) in each round; models other than
-    k-anonymity are asked once per round for all groups together.
+    follows their order; classes with counts, and rows that stay in their files, are divided strictly only. Time
+    O(n·columns·log(n/k)), for dropping O(n·columns²) in each round; models other than k-anonymity are asked once per
+    round for all groups together.
 
     References
     ----------

@@ -20,7 +20,6 @@ from discretion.data.dataset import Dataset, Piece
 from discretion.data.households import Households, at_household_level, find_households, one_per_household
 from discretion.data.schema import Schema
 from discretion.data.sql_filter import bounding_numbers
-from discretion.engines.lookup import ClassLookup
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.part import HOLDS_PARTS, Columns, Family, Part, Scale, index, parse
@@ -133,8 +132,8 @@ class Decision:
     values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     dropped: Any = field(default=None, repr=False, compare=False)
     """for rows that pass by in batches, the classes to drop as a frame; never saved, other data has other classes"""
-    lookup: ClassLookup | None = field(default=None, repr=False, compare=False)
-    """for rows that pass by in batches, what becomes of each class; never saved either"""
+    lookup: Any = field(default=None, repr=False, compare=False)
+    """for rows that pass by in batches, what becomes of each class (an `engines.lookup.Lookup`); never saved either"""
 
     EMPTY: ClassVar[Decision]
 

@@ -107,6 +107,7 @@ METHODS: dict[str, Any] = {
     "optimal-generalization": dc.OptimalGeneralization(
         models=[dc.KAnonymity(k=120), dc.DistinctLDiversity(l=20, sensitive=["hours"])], suppression_limit=0.05
     ),
+    "local-suppression": dc.LocalSuppression(k=12, linked={"region": ["income"]}, importance={"sex": "never"}),
     "mondrian": dc.Mondrian(
         models=[dc.KAnonymity(k=60), dc.DistinctLDiversity(l=20, sensitive=["hours"])], suppression_limit=0.01
     ),
@@ -158,6 +159,8 @@ def steps(study: dc.Study, *kinds: str) -> dc.Study:
         ("pram", "additive-noise", "optimal-generalization"),
         ("pram", "suppress-records"),
         ("pram", "mondrian"),
+        ("pram", "local-suppression"),
+        ("generalize", "local-suppression", "additive-noise"),
     ],
 )
 def test_classes_after_steps_are_those_of_the_rows(kinds: tuple[str, ...], memory: Dataset, scan: Scan) -> None:
@@ -177,7 +180,8 @@ def test_classes_after_steps_are_those_of_the_rows(kinds: tuple[str, ...], memor
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        (dc.LocalSuppression(k=3), "local-suppression needs all rows"),
+        (dc.LocalRecoding(k=3), "local-recoding needs all rows"),
+        (dc.LocalSuppression(k=3, missing="wildcard"), "local-suppression with `missing: wildcard` needs all rows"),
         (
             dc.AdditiveNoise(columns=["income"], sd_share=0.1, by_person=True, person="name"),
             "additive-noise with `by_person` needs all rows",
@@ -248,10 +252,10 @@ def test_a_release_of_files_is_that_of_memory(
 
 
 def test_a_plan_is_refused_whole(folder: Path) -> None:
-    steps = ["drop-identifiers", {"local-suppression": {"k": 3}}]
+    steps = ["drop-identifiers", {"local-recoding": {"k": 3}}]
     limits = [{"learned-linkage": {"at_most": 0.1}}]
     plan = dc.Plan.from_dict({**PLAN, "steps": steps, "requirements": limits, "data": {"path": str(folder)}})
-    with pytest.raises(PlanError, match=r"(?s)local-suppression needs all rows.*learned-linkage needs all rows"):
+    with pytest.raises(PlanError, match=r"(?s)local-recoding needs all rows.*learned-linkage needs all rows"):
         run_large(plan, scan_data(plan), publish=True)
 
 

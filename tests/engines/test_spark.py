@@ -56,7 +56,9 @@ def test_quantiles_are_selected_where_the_rows_are(memory: Dataset, scan: Scan) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted({*BY_ROWS, "optimal-generalization", "mondrian"} - {"additive-noise"}))
+@pytest.mark.parametrize(
+    "kind", sorted({*BY_ROWS, "optimal-generalization", "mondrian", "local-suppression"} - {"additive-noise"})
+)
 def test_every_method_that_works_row_by_row(kind: str, memory: Dataset, scan: Scan) -> None:  # noqa: F811
     compare(kind, memory, scan)
 

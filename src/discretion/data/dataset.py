@@ -290,7 +290,7 @@ class Dataset:
         if self.is_labelled(column) or isinstance(known.hierarchy, MaskingHierarchy):
             return True
         few = self.cached(("few", column), lambda: count_few(self.series(column)))
-        return few > 1 and (len(self) >= max(30, 5 * few) if root is self else root.is_category(column))
+        return few > 1 and (self.records >= max(30, 5 * few) if root is self else root.is_category(column))
 
     def is_labelled(self, column: str) -> bool:
         """Tell whether most of the different values of a column have labels, and not only those of refusals."""
@@ -625,6 +625,12 @@ class Dataset:
         )
         if suppressed:
             new.lost_records = self.lost_records + self.records - new.records
+        return new
+
+    def divided(self, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> Dataset:
+        """Give rows that stand for other numbers of records: one that is named several times is divided."""
+        new = self.take(rows)
+        new._counts = "n" if self._counts is None else self._counts[0], counts
         return new
 
     @staticmethod

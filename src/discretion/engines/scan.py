@@ -161,6 +161,7 @@ class PendingStep:
     touched: frozenset[str]
     """columns that it may change or take out"""
     draws: bool
+    """whether records with the same values may come to differ"""
     drops: bool = False
     part: Part | None = None
     """the method that was carried out, where `method` only puts its result in place"""
@@ -768,7 +769,8 @@ class Scan(Dataset):
         done.schema, done.levels = tried.schema, MappingProxyType(tried.levels)
         done._changed = tried.changed
         new = self._derived(done)
-        new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, draws, bool(lost)))
+        by_row = draws or (decision.lookup is not None and decision.lookup.by_place)
+        new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, by_row, bool(lost)))
         if not lost:
             new._spools = {name: one for name, one in self._spools.items() if name not in touched}
         new.steps = (*self.steps, cast("Part", method))

@@ -132,6 +132,8 @@ class Decision:
     values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     dropped: Any = field(default=None, repr=False, compare=False)
     """for rows that pass by in batches, the classes to drop as a frame; never saved, other data has other classes"""
+    lookup: Any = field(default=None, repr=False, compare=False)
+    """for rows that pass by in batches, what becomes of each class (an `engines.lookup.Lookup`); never saved either"""
 
     EMPTY: ClassVar[Decision]
 

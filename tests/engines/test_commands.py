@@ -51,9 +51,11 @@ def folder(tmp_path: Path, people: pl.DataFrame) -> Path:
     return place
 
 
-def test_anonymize_gives_the_rows_of_memory(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("search", ["optimal-generalization", "mondrian"])
+def test_anonymize_gives_the_rows_of_memory(search: str, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "seed").write_text(str(2**100 + 5))
     asked = ["--k", "5", "--suppression-limit", "0.02", "--seed-file", str(tmp_path / "seed"), *MORE]
+    asked += ["--search", search]
     for name, source, more in (("one.parquet", tmp_path / "all.parquet", []), ("two", folder, ["--engine", "duckdb"])):
         order = ["--order-file", str(tmp_path / f"{name}.npy")]
         assert run(["anonymize", str(source), str(tmp_path / name), *asked, *order, *more]) == 0
@@ -61,7 +63,7 @@ def test_anonymize_gives_the_rows_of_memory(folder: Path, tmp_path: Path) -> Non
     assert two.equals(one)
     assert np.array_equal(*(np.load(tmp_path / f"{name}.npy") for name in ("one.parquet", "two")))
     assert run(["anonymize", str(folder), str(tmp_path / "two"), "--k", "5", *MORE, "--engine", "duckdb"]) == 2
-    local = ["--search", "mondrian", "--engine", "duckdb"]
+    local = ["--search", "local-recoding", "--engine", "duckdb"]
     assert run(["anonymize", str(folder), str(tmp_path / "three"), "--k", "5", *MORE, *local]) == 2
     assert not (tmp_path / "three").exists()
 

@@ -107,6 +107,10 @@ METHODS: dict[str, Any] = {
     "optimal-generalization": dc.OptimalGeneralization(
         models=[dc.KAnonymity(k=120), dc.DistinctLDiversity(l=20, sensitive=["hours"])], suppression_limit=0.05
     ),
+    "local-suppression": dc.LocalSuppression(k=12, linked={"region": ["income"]}, importance={"sex": "never"}),
+    "mondrian": dc.Mondrian(
+        models=[dc.KAnonymity(k=60), dc.DistinctLDiversity(l=20, sensitive=["hours"])], suppression_limit=0.01
+    ),
 }
 
 
@@ -124,7 +128,15 @@ def test_a_method_gives_the_same_in_files_as_in_memory(kind: str, memory: Datase
     collected = other.current.collect()
     assert np.array_equal(collected.row_ids, one.current.row_ids)
     assert collected.frame.equals(one.current.frame, null_equal=True)
-    assert other.current.levels == one.current.levels
+    assert collected.suppressed_cells == one.current.suppressed_cells
+    assert other.current.lost_records == one.current.lost_records
+    assert collected.levels.keys() == one.current.levels.keys()
+    assert all(np.array_equal(level, one.current.levels[name]) for name, level in collected.levels.items())
+    assert whole_levels(other.current) == whole_levels(one.current)
+
+
+def whole_levels(data: Dataset) -> dict[str, Any]:
+    return {name: level for name, level in data.levels.items() if isinstance(level, int)}
 
 
 def test_groups_are_those_of_memory(memory: Dataset, scan: Scan) -> None:
@@ -146,6 +158,9 @@ def steps(study: dc.Study, *kinds: str) -> dc.Study:
         ("rank-swap", "generalize"),
         ("pram", "additive-noise", "optimal-generalization"),
         ("pram", "suppress-records"),
+        ("pram", "mondrian"),
+        ("pram", "local-suppression"),
+        ("generalize", "local-suppression", "additive-noise"),
     ],
 )
 def test_classes_after_steps_are_those_of_the_rows(kinds: tuple[str, ...], memory: Dataset, scan: Scan) -> None:
@@ -165,12 +180,14 @@ def test_classes_after_steps_are_those_of_the_rows(kinds: tuple[str, ...], memor
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        (dc.LocalSuppression(k=3), "local-suppression needs all rows"),
+        (dc.LocalRecoding(k=3), "local-recoding needs all rows"),
+        (dc.LocalSuppression(k=3, missing="wildcard"), "local-suppression with `missing: wildcard` needs all rows"),
         (
             dc.AdditiveNoise(columns=["income"], sd_share=0.1, by_person=True, person="name"),
             "additive-noise with `by_person` needs all rows",
         ),
         (dc.LearnedLinkage(columns=["income"]), "learned-linkage needs all rows"),
+        (dc.Mondrian(k=3, strict=False), "`strict: false` needs all rows"),
         (dc.HouseholdKAnonymity(k=2, household="region"), "household-k-anonymity needs all rows"),
     ],
 )
@@ -189,29 +206,35 @@ PLAN: dict[str, Any] = {
     "missing_codes": {"hours": [-9]},
     "hierarchies": {"age": {"intervals": {"width": 10, "levels": 3}}, "region": {"masking": {}}},
     "steps": ["drop-identifiers", METHODS["additive-noise"].to_plan(), METHODS["optimal-generalization"].to_plan()],
-    "requirements": [{"k-anonymity": {"k": 120}}],
-    "measures": ["sample-uniqueness", {"distance-linkage": {"columns": ["income"]}}],
+    "requirements": [{"k-anonymity": {"k": 60}}],
+    "measures": [
+        "sample-uniqueness",
+        {"distance-linkage": {"columns": ["income"]}},
+        {"precision": {"columns": ["region"]}},
+    ],
     "output": {"format": "parquet"},
 }
 
 
-def make_plan(folder: Path, path: str) -> dc.Plan:
+def make_plan(folder: Path, path: str, search: str = "optimal-generalization") -> dc.Plan:
     import yaml
 
     file = folder / "plan.yaml"
-    file.write_text(yaml.safe_dump({**PLAN, "data": {"path": path}}))
+    steps = [*PLAN["steps"][:2], METHODS[search].to_plan()]
+    file.write_text(yaml.safe_dump({**PLAN, "steps": steps, "data": {"path": path}}))
     return dc.Plan.load(file)
 
 
+@pytest.mark.parametrize("search", ["optimal-generalization", "mondrian"])
 def test_a_release_of_files_is_that_of_memory(
-    folder: Path, frame: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    search: str, folder: Path, frame: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("discretion.release.large.PART_ROWS", 40_000)
     frame.write_parquet(tmp_path / "all.parquet")
     seed = 2**110 + 9
-    one = make_plan(tmp_path, "all.parquet").run(seed=seed)
+    one = make_plan(tmp_path, "all.parquet", search).run(seed=seed)
     one.write(tmp_path / "one")
-    plan = make_plan(tmp_path, str(folder / "*.parquet"))
+    plan = make_plan(tmp_path, str(folder / "*.parquet"), search)
     other = run_large(plan, scan_data(plan), seed=seed, publish=True)
     other.write(tmp_path / "other")
     parts = sorted((tmp_path / "other").glob("data-*.parquet"))
@@ -220,6 +243,8 @@ def test_a_release_of_files_is_that_of_memory(
     orders = [np.load(tmp_path / f"{name}-private" / "order.npy") for name in ("one", "other")]
     assert np.array_equal(*orders)
     assert other.findings[0].value == one.findings[0].value
+    precision = [next(m for m in release.measured if m.after.measure == "precision") for release in (one, other)]
+    assert precision[0].after.value == pytest.approx(precision[1].after.value, rel=1e-12)
     facts = [release.facts() for release in (one, other)]
     for name in ("records", "records_suppressed", "smallest_class", "columns", "steps", "requirements"):
         assert facts[0][name] == facts[1][name], name
@@ -227,10 +252,10 @@ def test_a_release_of_files_is_that_of_memory(
 
 
 def test_a_plan_is_refused_whole(folder: Path) -> None:
-    steps = ["drop-identifiers", {"local-suppression": {"k": 3}}]
+    steps = ["drop-identifiers", {"local-recoding": {"k": 3}}]
     limits = [{"learned-linkage": {"at_most": 0.1}}]
     plan = dc.Plan.from_dict({**PLAN, "steps": steps, "requirements": limits, "data": {"path": str(folder)}})
-    with pytest.raises(PlanError, match=r"(?s)local-suppression needs all rows.*learned-linkage needs all rows"):
+    with pytest.raises(PlanError, match=r"(?s)local-recoding needs all rows.*learned-linkage needs all rows"):
         run_large(plan, scan_data(plan), publish=True)
 
 

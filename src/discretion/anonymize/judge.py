@@ -15,6 +15,7 @@ from pydantic import Field
 
 from discretion.anonymize.losses import Loss
 from discretion.anonymize.records import NodeClasses, RollUp, SearchRecords, Steps
+from discretion.data.codes import add_counts
 from discretion.data.dataset import Dataset
 from discretion.data.households import count_units, unit_codes
 from discretion.data.population_classes import load_population
@@ -373,10 +374,10 @@ class GroupJudge:
         by_class = [model for model in found if type(model).suppress is ClassModel.suppress]
         self._local = [model for model in by_class if self._units or type(model) is not KAnonymity]
         self._whole = [m for m in found if type(m).suppress is not ClassModel.suppress]
-        self._n = len(data)
+        self._n, self._rows, self.counts = data.records, len(data), data.counts
         self._sensitive = {name: sensitive_domain(data, name) for name in sensitive_columns(found, data, self.columns)}
-        if self.k > len(data):
-            raise DataError(f"{kind}: groups of k = {self.k} cannot be made of {len(data)} records")
+        if self.k > self._n:
+            raise DataError(f"{kind}: groups of k = {self.k} cannot be made of {self._n} records")
 
     @property
     def by_size(self) -> bool:
@@ -388,12 +389,13 @@ class GroupJudge:
         from discretion.kernels.rollup import sensitive_triples
 
         ids = groups.astype(np.int32)
-        sizes = np.bincount(ids, minlength=count).astype(np.int64)
-        ones = np.ones(len(ids), np.int64)
+        counts = self.counts if rows is None or self.counts is None else self.counts[rows]
+        sizes = add_counts(ids, counts, count)
+        each = np.ones(len(ids), np.int64) if counts is None else counts
         sensitive = {}
         for name, (domain, values) in self._sensitive.items():
             own = values if rows is None else values[rows]
-            sensitive[name] = SensitiveCounts(domain, *sensitive_triples(ids, own, ones, count, domain.size))
+            sensitive[name] = SensitiveCounts(domain, *sensitive_triples(ids, own, each, count, domain.size))
         units = count_units([of if rows is None else of[rows] for of in self._units], ids, count)
         return ClassTable(sizes, MappingProxyType(sensitive), units=units)
 
@@ -406,7 +408,7 @@ class GroupJudge:
 
     def refuse_impossible(self) -> None:
         """Raise if the models do not even hold when all records are one group."""
-        table = self.table(np.zeros(self._n, np.int32), 1)
+        table = self.table(np.zeros(self._rows, np.int32), 1)
         for model in self._found:
             model.refuse_impossible(table)
             if model.suppress(table, np.zeros(1, np.bool_)).any():

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.anonymize.judge import GroupJudge, GroupsRecords
+from discretion.anonymize.judge import GroupJudge, GroupsRecords, common_columns
+from discretion.anonymize.problem import Settings, classes_of
 from discretion.anonymize.value_trees import ValueTree, value_tree
 from discretion.context import Context, Progress
 from discretion.data.codes import ColumnCodes, as_texts
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
-from discretion.errors import DataError
+from discretion.engines.lookup import ClassLookup
+from discretion.engines.scan import Scan
+from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Ints
 from discretion.method import Decision, Purpose
+from discretion.part import Scale
+from discretion.privacy.k_anonymity import KAnonymity
 
 if TYPE_CHECKING:
     import polars as pl
@@ -86,10 +91,13 @@ class OrderedRange(ValueRange):
     """the distinct values in order"""
     original: pl.Series
     representation: Representation
+    counts: Ints | None
+    """how many records each row stands for"""
 
     def take(self, rows: Ints) -> Self:
         """Give the column of some records."""
-        return replace(self, codes=self.codes[rows], original=self.original.gather(rows))
+        counts = None if self.counts is None else self.counts[rows]
+        return replace(self, codes=self.codes[rows], original=self.original.gather(rows), counts=counts)
 
     def split(self) -> SplitColumn:
         """Split anywhere; the width is the distance of the values."""
@@ -113,7 +121,8 @@ class OrderedRange(ValueRange):
         from discretion.kernels.mdav import group_means
 
         x = self.original.to_physical().cast(pl.Float64).to_numpy()
-        means = pl.Series(self.name, group_means(x.reshape(-1, 1), groups.of, groups.count)[:, 0]).fill_nan(None)
+        found = group_means(x.reshape(-1, 1), groups.of, groups.count, self.counts)
+        means = pl.Series(self.name, found[:, 0]).fill_nan(None)
         return means if self.original.dtype.is_numeric() else means.round().cast(pl.Int64).cast(self.original.dtype)
 
     def _intervals(self, groups: Groups, low: Ints, high: Ints, shown: Bools) -> pl.Series:
@@ -210,7 +219,7 @@ def value_range(data: Dataset, name: str, representation: Representation) -> Val
         order = distinct.arg_sort().to_numpy().astype(np.int64)
         ranked = _ranked(codes, used[order])
         values = distinct.gather(order)
-        return OrderedRange(name, ranked, codes.missing >= 0, values, data.frame[name], representation)
+        return OrderedRange(name, ranked, codes.missing >= 0, values, data.frame[name], representation, data.counts)
     if data.origin.schema[name].hierarchy is not None:
         tree = value_tree(data, name)
         leaf = tree.records.astype(np.uint32)
@@ -277,7 +286,8 @@ def rows_to_keep(
     from discretion.kernels.mondrian import best_trims, cost_tables
 
     codes = np.column_stack([column.codes for column in columns]).astype(np.int32)
-    widths = cost_tables(columns, by_bits)
+    counts = judge.counts
+    widths = cost_tables(columns, by_bits, counts)
     kept = np.ones(len(codes), np.bool_)
     still_open = np.ones(groups.count, np.bool_)
     left = allowed
@@ -287,7 +297,8 @@ def rows_to_keep(
         rows = rows[np.argsort(groups.of[rows], kind="stable")]
         numbers, sizes = np.unique(groups.of[rows], return_counts=True)
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        found = best_trims(codes[rows], starts, widths, judge.k, left)
+        weights = np.empty(0, np.int64) if counts is None else counts[rows]
+        found = best_trims(codes[rows], starts, widths, judge.k, left, weights)
         chosen = _within(found.gains, found.counts, left)
         if not chosen.any():
             break
@@ -295,7 +306,7 @@ def rows_to_keep(
         refused = _refused(np.repeat(np.arange(len(numbers)), sizes), out, rows, chosen, judge)
         out &= ~np.repeat(refused, sizes)
         kept[rows[out]] = False
-        left -= int(out.sum())
+        left -= int(out.sum() if counts is None else weights[out].sum())
         still_open[numbers[(found.gains <= 0) | refused]] = False
     return np.flatnonzero(kept)
 
@@ -360,8 +371,9 @@ class Mondrian(GroupsRecords, kind="mondrian"):
 
     `strict`: equal values of a column stay on the same side; otherwise those equal to the median go to both sides,
     which gives smaller groups whose ranges touch (not along hierarchies), and which of several equal records goes where
-    follows their order. Time O(n·columns·log(n/k)), for dropping O(n·columns²) in each round; models other than
-    k-anonymity are asked once per round for all groups together.
+    follows their order; classes with counts, and rows that stay in their files, are divided strictly only. Time
+    O(n·columns·log(n/k)), for dropping O(n·columns²) in each round; models other than k-anonymity are asked once per
+    round for all groups together.
 
     References
     ----------
@@ -383,6 +395,7 @@ class Mondrian(GroupsRecords, kind="mondrian"):
     """what numbers and dates are published as: the interval of the group, or its mean"""
 
     by_group: ClassVar[bool] = True
+    scale: ClassVar[Scale] = "classes"
     perturbs: ClassVar[bool] = True
     purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
@@ -394,8 +407,27 @@ class Mondrian(GroupsRecords, kind="mondrian"):
         "told from the others of its group by these columns."
     )
 
-    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
+    def refuse_scan(self, remote: bool = False) -> None:
+        """Raise where equal records would be told apart: those at a median stand in the files, and are not counted."""
+        super().refuse_scan(remote)
+        if not self.strict:
+            raise PlanError(f"{self.kind} with `strict: false` needs all rows in memory; leave `strict` as it is")
+
+    def for_rows(self, data: Scan, decision: Decision) -> tuple[Decision, int]:
+        """Divide the classes of all records, and note what becomes of each."""
+        models = [*self.models, *([KAnonymity(k=self.k)] if self.k else [])]
+        columns = data.choose(common_columns(models, self.columns), "classes")
+        table = classes_of(data, Settings(tuple(models), self.columns))
+        done = self._divided(table, Context(0, self.kind))
+        return Decision(decision.values, lookup=ClassLookup.of(table, done, columns)), table.records - done.records
+
+    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Divide the records, and publish what each group has in common."""
+        return self._divided(data, ctx) if decision.lookup is None else decision.lookup.rewrite(data)
+
+    def _divided(self, data: Dataset, ctx: Context) -> Dataset:
+        if not self.strict:
+            data.require_rows(f"{self.kind} with `strict: false`")
         data.require(self.columns)
         judge = GroupJudge(data, self.columns, self.k, self.models, self.kind)
         judge.refuse_impossible()
@@ -414,7 +446,7 @@ class Mondrian(GroupsRecords, kind="mondrian"):
         self, data: Dataset, columns: Sequence[SplitColumn], groups: Groups, judge: GroupJudge, ctx: Context
     ) -> Ints:
         """Choose the records to keep; all are, where the models do not hold for the rest by itself."""
-        allowed = self._allowed(len(data))
+        allowed = self._allowed(data.records)
         if allowed:
             kept = rows_to_keep(columns, groups, judge, allowed, self.loss == "entropy", ctx.progress)
             if judge.stands_alone(data, groups.of, kept):
@@ -450,9 +482,9 @@ def divide(
     from discretion.kernels.mondrian import mondrian_groups, prepare
 
     if judge.by_size:
-        groups = mondrian_groups(columns, judge.k, strict, progress, by_bits)
+        groups = mondrian_groups(columns, judge.k, strict, progress, by_bits, judge.counts)
         return Groups(groups, int(groups.max()) + 1)
-    return _divide_by_models(*prepare(columns, by_bits), judge, strict, progress, records)
+    return _divide_by_models(*prepare(columns, by_bits, judge.counts), judge, strict, progress, records)
 
 
 def _divide_by_models(

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from discretion.anonymize.solutions import Solution
     from discretion.data.dataset import Dataset
     from discretion.data.schema import Schema
+    from discretion.method import Method
     from discretion.model import PrivacyModel
     from discretion.release.plan import Plan
 
@@ -132,13 +133,17 @@ def _of_files(
     """Search on the counted classes of rows that stay in their files, and write a folder of Parquet parts."""
     from discretion.cli.console import check_files
     from discretion.context import new_seed
-    from discretion.release.large import scan_file, write_solution
+    from discretion.part import parse
+    from discretion.release.large import scan_file, write_protected
     from discretion.release.run import read_seed
 
     refused = [name for name in ("plan_out", "step_file", "space", "summarize") if options[name]]
-    if options["search"] != _SEARCHES[0] or refused:
-        named = f"--search {options['search']}" if not refused else f"--{refused[0].replace('_', '-')}"
+    if refused:
+        named = f"--{refused[0].replace('_', '-')}"
         raise PlanError(f"{named} needs all rows in memory (`--engine memory`); `discretion run` writes reports")
+    grouping = None if options["search"] == _SEARCHES[0] else _grouping(models, options)
+    if grouping is not None:
+        grouping.refuse_scan()
     check_files([name for name in (options["order_file"],) if name], force=options["force"])
     if Path(target).exists() and not options["dry_run"]:
         raise PlanError(f"{target!r} exists: rows in files are written as a new folder of parts; name another one")
@@ -146,17 +151,21 @@ def _of_files(
     data = scan_file(source, schema, reading, **(take_engine(options) or {}))
     data = data.drop([name for name in left_out if name in data.columns])
     with progress_bar(quiet) as progress:
-        solution = _solve(data, models, options, progress)
+        solution = _solve(data, models, options, progress) if grouping is None else None
+        method: Any = parse(solution.plan_step(), "method") if solution is not None else grouping
         sample = None
         if not options["dry_run"]:
-            sample = write_solution(
-                data, solution, Path(target), seed=seed, order="keep" if options["keep_order"] else "permute",
+            sample = write_protected(
+                data, method, Path(target), seed=seed, order="keep" if options["keep_order"] else "permute",
                 order_file=Path(options["order_file"]) if options["order_file"] else None, progress=progress,
             )  # fmt: skip
-    _name_fixed(data, solution, quiet)
     _say_dropped(data, quiet)
-    gains = [] if options["levels"] else _gains(data, models, options, solution)
-    _report(solution, gains, as_json, quiet, stderr=False)
+    if solution is None:
+        _tell_groups(method(data, seed=seed), models, options, as_json, stderr=False)
+    else:
+        _name_fixed(data, solution, quiet)
+        gains = [] if options["levels"] else _gains(data, models, options, solution)
+        _report(solution, gains, as_json, quiet, stderr=False)
     if sample is not None:
         _warn(sample, quiet)
         say(f"written: {target}", quiet)
@@ -377,9 +386,8 @@ def _refuse_foreign(options: dict[str, Any], known: Collection[str]) -> None:
             raise PlanError(f"--{option} does not go with --search {options['search']}; with {_SEARCHES[0]} it does")
 
 
-def _local(
-    data: Dataset, models: list[PrivacyModel], options: dict[str, Any], target: str, as_json: bool, quiet: bool
-) -> None:
+def _grouping(models: list[PrivacyModel], options: dict[str, Any]) -> Method:
+    """Give the search whose levels differ between records."""
     from discretion.method import Method
     from discretion.part import find
 
@@ -395,6 +403,13 @@ def _local(
     method = kind(**fields)
     if not isinstance(method, Method):
         raise PlanError(f"{options['search']} is not a method")
+    return method
+
+
+def _local(
+    data: Dataset, models: list[PrivacyModel], options: dict[str, Any], target: str, as_json: bool, quiet: bool
+) -> None:
+    method = _grouping(models, options)
     with progress_bar(quiet) as progress:
         released = method(data, seed=options["seed"], progress=progress)
     released = released.drop(released.having("identifier"))
@@ -403,6 +418,13 @@ def _local(
     write_released(released, data, options["seed"], target, options, quiet)
     if not options["dry_run"]:
         say(f"written: {target}", quiet)
+    _tell_groups(released, models, options, as_json, stderr=target == "-")
+
+
+def _tell_groups(
+    released: Dataset, models: list[PrivacyModel], options: dict[str, Any], as_json: bool, *, stderr: bool
+) -> None:
+    """Say how many records are left, and what the models say of them."""
     verdicts = [model(released) for model in models]
     if as_json:
         print_json({"rows": len(released), "suppressed": released.lost_records,
@@ -410,4 +432,4 @@ def _local(
         return
     rows = [("holds" if v.holds else "FAILS", v.model, shown(v.value)) for v in verdicts]
     title = f"{options['search']}: {len(released):,} rows"
-    print_table(title, ("", "model", "reached"), rows, (2,), stderr=target == "-")
+    print_table(title, ("", "model", "reached"), rows, (2,), stderr=stderr)

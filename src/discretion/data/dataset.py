@@ -289,7 +289,7 @@ class Dataset:
         if self.is_labelled(column) or isinstance(known.hierarchy, MaskingHierarchy):
             return True
         few = self.cached(("few", column), lambda: count_few(self.series(column)))
-        return few > 1 and (len(self) >= max(30, 5 * few) if root is self else root.is_category(column))
+        return few > 1 and (self.records >= max(30, 5 * few) if root is self else root.is_category(column))
 
     def is_labelled(self, column: str) -> bool:
         """Tell whether most of the different values of a column have labels, and not only those of refusals."""
@@ -626,6 +626,12 @@ class Dataset:
             new.lost_records = self.lost_records + self.records - new.records
         return new
 
+    def divided(self, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> Dataset:
+        """Give rows that stand for other numbers of records: one that is named several times is divided."""
+        new = self.take(rows)
+        new._counts = "n" if self._counts is None else self._counts[0], counts
+        return new
+
     @staticmethod
     def stack(parts: Sequence[Dataset], like: Dataset) -> Dataset:
         """Put parts of a data set together again, rows in the order they had in `like`."""
@@ -647,7 +653,7 @@ class Dataset:
             {name: np.concatenate([part.suppressed(name) for part in parts])[order] for name in masked}
         )
         new.levels = MappingProxyType(
-            {name: _stack_levels(name, parts, order) for name in {name for part in parts for name in part.levels}}
+            {name: stacked_levels(name, parts, order) for name in {name for part in parts for name in part.levels}}
         )
         new.lost_records = like.lost_records + sum(part.lost_records - like.lost_records for part in parts)
         return new
@@ -722,13 +728,17 @@ class Dataset:
         new._source, new._rows, new._root, new.steps = None, np.where(rows < 0, -1, ids), original.origin, ()
         if new.has_new_rows:
             return new
+        new.mark_missing(original, rows)
+        return new
+
+    def mark_missing(self, original: Dataset, rows: NDArray[np.int64]) -> None:
+        """Count cells as suppressed that are missing here and not in these rows of the original."""
         hidden = {
             name: _is_missing(self._frame[name]) & ~_is_missing(original.frame[name])[rows]
             for name in self.columns
             if name in original.columns and self.count_missing(name)
         }
-        new._masks = MappingProxyType({name: mask for name, mask in hidden.items() if mask.any()})
-        return new
+        self._masks = MappingProxyType({name: mask for name, mask in hidden.items() if mask.any()})
 
     # --- kept in files ---------------------------------------------------------------------------------------------
 
@@ -808,7 +818,8 @@ def _key_text(value: object) -> str | None:
     return "|".join(sorted({canonical(item) for item in value})) if isinstance(value, list) else canonical(value)
 
 
-def _stack_levels(name: str, parts: Sequence[Dataset], order: NDArray[np.int64]) -> Level:
+def stacked_levels(name: str, parts: Sequence[Dataset], order: NDArray[np.int64] | slice) -> Level:
+    """Give the levels of a column in parts put together, in an order of their rows."""
     found = [part.levels.get(name, 0) for part in parts]
     if all(isinstance(level, int) for level in found) and len(set(found)) == 1:
         return found[0]

@@ -253,7 +253,7 @@ def unit_codes(data: Dataset) -> tuple[Ints, ...]:
             coded = (data if name in data.columns else root).codes(name)
             codes = coded.codes if name in data.columns else coded.codes[data.row_ids]
             units = class_ids([codes], [coded.size], len(data))
-            if len(units.counts) < len(data):
+            if len(units.counts) < data.records:
                 found.append(units.ids.astype(np.int64))
         return tuple(found)
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.context import BATCH_ROWS, Context, KeyNeeded, ignore_progress
-from discretion.data.dataset import Dataset, Level, Piece, as_read
+from discretion.data.dataset import Dataset, Level, Piece, as_read, stacked_levels
 from discretion.data.hierarchy import HierarchyLevels, canonical
 from discretion.data.schema import Schema
 from discretion.errors import DataError, PlanError
@@ -161,6 +161,7 @@ class PendingStep:
     touched: frozenset[str]
     """columns that it may change or take out"""
     draws: bool
+    """whether records with the same values may come to differ"""
     drops: bool = False
     part: Part | None = None
     """the method that was carried out, where `method` only puts its result in place"""
@@ -204,7 +205,7 @@ class _Tried:
     frame: pl.DataFrame
     changed: frozenset[str]
     schema: Schema
-    levels: Mapping[str, int]
+    levels: Mapping[str, Level]
     lost: int
 
     @classmethod
@@ -213,7 +214,7 @@ class _Tried:
         probe = data._derive(data.frame, (), {})
         probe._changed = frozenset()
         done = method.perform(probe, decision, replace(ctx, progress=ignore_progress))
-        levels = {name: one_level(name, level) for name, level in done.levels.items()}
+        levels = known_levels(done)
         gone = len(probe) - len(done)
         return cls(probe.columns, done._frame.clear(), done._changed, done.schema, levels, gone)
 
@@ -369,7 +370,9 @@ class Scan(Dataset):
         """Give data in memory with some of the columns, in the state they are in."""
         data = self.original._derive(frame, (), {})
         data.schema, data.steps = self.schema.only(frame.columns), self.steps
-        data.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in frame.columns})
+        data.levels = MappingProxyType(
+            {name: level for name, level in self.levels.items() if name in frame.columns and isinstance(level, int)}
+        )
         return data
 
     def each_batch(
@@ -526,7 +529,8 @@ class Scan(Dataset):
         for frame in carried.batches(wanted):
             data = self.original._derive(frame, self._changed, {})
             data._rows = np.asarray(places[start : start + len(frame)])
-            data.schema, data.levels, data.steps = self.schema.only(wanted), self.levels, self.steps
+            data.schema, data.steps = self.schema.only(wanted), self.steps
+            data.levels = MappingProxyType({n: level for n, level in self.levels.items() if isinstance(level, int)})
             yield data
             start += len(frame)
 
@@ -604,7 +608,7 @@ class Scan(Dataset):
         found = pl.concat(parts, how="vertical_relaxed").group_by(columns).agg(adding).sort(FIRST)
         data = self._counted(found.select(columns), found)
         data._changed, data.steps, data.schema = last._changed, last.steps, last.schema
-        data.levels = MappingProxyType({name: one_level(name, level) for name, level in last.levels.items()})
+        data.levels = MappingProxyType({n: level for n, level in last.levels.items() if isinstance(level, int)})
         return self._own(data)
 
     def _table_elsewhere(self, columns: list[str]) -> Dataset:
@@ -616,7 +620,9 @@ class Scan(Dataset):
         data = self._counted(found.select(columns), found)
         data._changed, data.steps = self._changed, self.steps
         data.schema = self.schema.only(columns)
-        data.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in columns})
+        data.levels = MappingProxyType(
+            {name: level for name, level in self.levels.items() if name in columns and isinstance(level, int)}
+        )
         return self._own(data)
 
     def _counted(self, frame: pl.DataFrame, counted: pl.DataFrame) -> Dataset:
@@ -641,6 +647,11 @@ class Scan(Dataset):
         if self.lost_records:
             raise PlanError("a method that needs whole columns must come before the step that drops records")
         names = [name for name in self.columns if name in columns]
+        if several := [name for name in names if not isinstance(self.levels.get(name, 0), int)]:
+            raise PlanError(
+                f"column {several[0]!r} was generalized record by record; a method that needs whole columns must come "
+                "before the step that does so"
+            )
         return self._like(self._collected(names))
 
     def beside(self, released: Scan, columns: Sequence[str]) -> tuple[Dataset, Dataset]:
@@ -655,6 +666,8 @@ class Scan(Dataset):
             return before, after
         if released.original is self.original:
             after._root = before
+            if released.carried is not None:
+                after.mark_missing(before, after.row_ids)
         return before, after
 
     def too_large(self, released: Scan, columns: Sequence[str], work: int) -> str:
@@ -690,7 +703,13 @@ class Scan(Dataset):
             data = self.original._derive(whole, (), {})
             data._changed, data._rows = self._changed & set(names), np.concatenate([part.row_ids for part in parts])
             data.schema, data.steps, data.lost_records = self.schema.only(names), self.steps, self.lost_records
-            data.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in names})
+            known = {name for part in parts for name in part.levels if name in names}
+            every = slice(None)
+            data.levels = MappingProxyType({name: stacked_levels(name, parts, every) for name in known})
+            hidden = {name for part in parts for name in part.suppressed_cells}
+            data._masks = MappingProxyType(
+                {name: np.concatenate([p.suppressed(name) for p in parts]) for name in hidden}
+            )
         self._cache["held"] = names, self._own(data)
         return data
 
@@ -744,12 +763,14 @@ class Scan(Dataset):
         gone = frozenset(tried.before) - frozenset(tried.frame.columns)
         levels = _names(tuple(decision.values.get("levels", ())))
         lost_by = frozenset() if decision.dropped is None else frozenset(decision.dropped.columns)
-        touched = tried.changed | gone | lost_by | ((_names(named) | levels) & frozenset(tried.before))
+        looked_up = frozenset() if decision.lookup is None else frozenset(decision.lookup.columns)
+        touched = tried.changed | gone | lost_by | looked_up | ((_names(named) | levels) & frozenset(tried.before))
         done = self._like(tried.frame)
         done.schema, done.levels = tried.schema, MappingProxyType(tried.levels)
         done._changed = tried.changed
         new = self._derived(done)
-        new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, draws, bool(lost)))
+        by_row = draws or (decision.lookup is not None and decision.lookup.by_place)
+        new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, by_row, bool(lost)))
         if not lost:
             new._spools = {name: one for name, one in self._spools.items() if name not in touched}
         new.steps = (*self.steps, cast("Part", method))
@@ -787,7 +808,7 @@ class Scan(Dataset):
         for name in Dataset.__slots__:
             setattr(new, name, getattr(made, name))
         new.schema, new.steps = like.schema, self.steps
-        new.levels = MappingProxyType({name: one_level(name, level) for name, level in like.levels.items()})
+        new.levels = MappingProxyType(known_levels(like))
         new.store, new.pending, new._kept, new._spools = self.store, self.pending, {}, {}
         new.carried, new.matched, new.places = None, self.matched, self.places
         return new
@@ -895,6 +916,15 @@ def _names(found: Any) -> frozenset[str]:
     if isinstance(found, str):
         return frozenset([found])
     return frozenset().union(*(_names(one) for one in found)) if found else frozenset()
+
+
+_SEVERAL = np.empty(0, np.int64)
+"""The level of a column whose cells have several: which one is known where its rows are."""
+
+
+def known_levels(data: Dataset) -> dict[str, Level]:
+    """Give the level of each column, as far as it is one for all rows, whichever batch this is."""
+    return {name: level if isinstance(level, int) else _SEVERAL for name, level in data.levels.items()}
 
 
 def one_level(name: str, level: Level) -> int:

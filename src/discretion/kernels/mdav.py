@@ -261,21 +261,22 @@ def mdav_groups(x: ArrayLike, k: int, progress: Progress | None = None) -> Ints3
     return state.labels
 
 
-def group_means(x: ArrayLike, labels: ArrayLike, n_groups: int) -> Floats:
+def group_means(x: ArrayLike, labels: ArrayLike, n_groups: int, counts: Ints | None = None) -> Floats:
     """Return for each row the mean of its group, in every column. Time O(n·d).
 
-    A group whose values are equal keeps exactly that value. Groups are numbered 0 … n_groups−1.
+    A group whose values are equal keeps exactly that value. Groups are numbered 0 … n_groups−1. `counts`: how many
+    records each row stands for.
     """
     points, groups = as_matrix(x), as_integers(labels)
     if groups.shape != points.shape[:1]:
         raise ValueError(f"{points.shape[0]} rows but {groups.size} labels")
     if groups.size and (groups.min() < 0 or groups.max() >= n_groups):
         raise ValueError(f"labels must lie in 0 … {n_groups - 1}")
-    return _group_means(points, groups, n_groups)
+    return _group_means(points, groups, n_groups, np.empty(0, np.int64) if counts is None else counts)
 
 
 @kernel
-def _group_means(x: Floats, labels: Ints, n_groups: int) -> Floats:
+def _group_means(x: Floats, labels: Ints, n_groups: int, counts: Ints) -> Floats:
     n, d = x.shape
     first = np.full(n_groups, -1, np.int64)
     sizes = np.zeros(n_groups, np.int64)
@@ -284,9 +285,10 @@ def _group_means(x: Floats, labels: Ints, n_groups: int) -> Floats:
         g = labels[i]
         if first[g] < 0:
             first[g] = i
-        sizes[g] += 1
+        records = 1 if counts.size == 0 else counts[i]
+        sizes[g] += records
         for j in range(d):  # what exceeds the group's first row: 0 for equal values, so no rounding there
-            means[g, j] += x[i, j] - x[first[g], j]
+            means[g, j] += (x[i, j] - x[first[g], j]) * records
     for g in range(n_groups):
         for j in range(d):
             if sizes[g] > 0:

@@ -78,8 +78,29 @@ def _extremes_of_lanes(x: Rows, ends: Rows, start: Index, stop: Index, b: Index,
 
 
 @helper
+def records_in(index: Ints32, weights: Ints, start: Index, stop: Index) -> Index:
+    """Count the records of a range: its rows, or what they stand for."""
+    if weights.size == 0:
+        return stop - start
+    total = np.int64(0)
+    for i in range(start, stop):
+        total += weights[index[i]]
+    return total
+
+
+@helper
 def find_widths(
-    x: Rows, ends: Rows, facts: Ints, positions: Floats, bits: Floats, start: Index, stop: Index, widths: Floats
+    x: Rows,
+    ends: Rows,
+    index: Ints32,
+    weights: Ints,
+    facts: Ints,
+    positions: Floats,
+    bits: Floats,
+    start: Index,
+    stop: Index,
+    total: Index,
+    widths: Floats,
 ) -> None:
     """Find the width of each column in a range of records: the distance of its ends, or the mean bits that it loses."""
     for j in range(facts.shape[0]):
@@ -92,10 +113,14 @@ def find_widths(
             wide = 0.0
         else:
             own = 0.0
-            for i in range(start, stop):
-                own += bits[table + x[i, j]]
+            if weights.size == 0:
+                for i in range(start, stop):
+                    own += bits[table + x[i, j]]
+            else:
+                for i in range(start, stop):
+                    own += bits[table + x[i, j]] * weights[index[i]]
             inside = positions[table + high] - (positions[table + low - 1] if low > 0 else 0.0)
-            lost = np.log2(inside) - own / (stop - start)
+            lost = np.log2(inside) - own / total
             wide = positions[j] * np.floor(lost * _DIGITS + 0.5) / _DIGITS  # sums differ with the order of the records
         widths[j] = wide
 
@@ -105,11 +130,14 @@ def next_split(
     x: Rows,
     ends: Rows,
     bins: Ints32,
+    index: Ints32,
+    weights: Ints,
     facts: Ints,
     widths: Floats,
     boundary: NDArray[np.uint8],
     start: Index,
     stop: Index,
+    total: Index,
     k: int,
     strict: bool,
     first: Index,
@@ -124,9 +152,13 @@ def next_split(
     for j in range(d):
         if j >= first and facts[j, 2] and ends[0, j] == 0 and ends[1, j] > 0:
             left = 0
-            for i in range(start, stop):
-                left += x[i, j] == 0
-            if left >= k and stop - start - left >= k:
+            if weights.size == 0:
+                for i in range(start, stop):
+                    left += x[i, j] == 0
+            else:
+                for i in range(start, stop):
+                    left += weights[index[i]] * (x[i, j] == 0)
+            if left >= k and total - left >= k:
                 found[0], found[1], found[2], found[3], found[4] = j, j, 0, left, 0
                 return True
     attempt = d
@@ -141,7 +173,21 @@ def next_split(
             return False
         before, last = width, widest
         if attempt + 1 >= first and _split_column(
-            x, ends, bins, facts, boundary, start, stop, k, strict, widest, first - attempt, found
+            x,
+            ends,
+            bins,
+            index,
+            weights,
+            facts,
+            boundary,
+            start,
+            stop,
+            total,
+            k,
+            strict,
+            widest,
+            first - attempt,
+            found,
         ):
             found[0] += attempt
             return True
@@ -153,10 +199,13 @@ def _split_column(
     x: Rows,
     ends: Rows,
     bins: Ints32,
+    index: Ints32,
+    weights: Ints,
     facts: Ints,
     boundary: NDArray[np.uint8],
     start: Index,
     stop: Index,
+    n: Index,
     k: int,
     strict: bool,
     column: Index,
@@ -164,10 +213,9 @@ def _split_column(
     found: Ints,
 ) -> bool:
     """Find the boundaries of one column on both sides of the median, and take the allowed one nearest to it."""
-    n = stop - start
     if facts[column, 1]:
         base, high = np.int64(ends[0, column]), np.int64(ends[1, column])
-        value, below, equal = _median(x, bins, start, stop, column, base, high)
+        value, below, equal = _median(x, bins, index, weights, start, stop, n, column, base, high)
         above = below + equal
         if not strict:
             if first <= 0:
@@ -175,7 +223,9 @@ def _split_column(
             return bool(first <= 0)
         last_below, last_above = value - 1, value
     else:
-        last_below, below, last_above, above = _branches(x, ends, bins, facts, boundary, start, stop, column)
+        last_below, below, last_above, above = _branches(
+            x, ends, bins, index, weights, facts, boundary, start, stop, n, column
+        )
     below_first = n - 2 * below <= 2 * above - n
     for choice in range(2):
         use_below = below_first == (choice == 0)
@@ -189,20 +239,33 @@ def _split_column(
 
 @helper
 def _median(
-    x: Rows, bins: Ints32, start: Index, stop: Index, column: Index, base: Index, high: Index
+    x: Rows,
+    bins: Ints32,
+    index: Ints32,
+    weights: Ints,
+    start: Index,
+    stop: Index,
+    n: Index,
+    column: Index,
+    base: Index,
+    high: Index,
 ) -> tuple[Index, Index, Index]:
     """Find the code at rank n/2, how many are smaller and how many equal: by histograms of ever smaller ranges."""
     span = high - base + 1
-    rank = (stop - start) // 2
+    rank = n // 2
     if stop - start <= _FEW:
-        return _median_of_few(x, bins, start, stop, column, rank)
+        return _median_of_few(x, bins, index, weights, start, stop, column, rank)
     most = 32
     while most < MOST_BINS and most < 2 * (stop - start):
         most *= 2
     shift = _shift(span, most)
     bins[: ((span - 1) >> shift) + 1] = 0
-    for i in range(start, stop):
-        bins[(np.int64(x[i, column]) - base) >> shift] += 1
+    if weights.size == 0:
+        for i in range(start, stop):
+            bins[(np.int64(x[i, column]) - base) >> shift] += 1
+    else:
+        for i in range(start, stop):
+            bins[(np.int64(x[i, column]) - base) >> shift] += np.int32(weights[index[i]])
     smaller, b = _bin_of_rank(bins, 0, rank)
     while shift > 0:
         base += b << shift
@@ -213,14 +276,14 @@ def _median(
         for i in range(start, stop):
             place = np.int64(x[i, column]) - base
             if 0 <= place < span:
-                bins[place >> shift] += 1
+                bins[place >> shift] += np.int32(1 if weights.size == 0 else weights[index[i]])
         smaller, b = _bin_of_rank(bins, smaller, rank)
     return base + b, smaller, np.int64(bins[b])
 
 
 @helper
 def _median_of_few(
-    x: Rows, few: Ints32, start: Index, stop: Index, column: Index, rank: Index
+    x: Rows, few: Ints32, index: Ints32, weights: Ints, start: Index, stop: Index, column: Index, rank: Index
 ) -> tuple[Index, Index, Index]:
     """Find the median of a few codes by comparing all with all."""
     n = stop - start
@@ -230,9 +293,15 @@ def _median_of_few(
         code = few[i]
         smaller = np.int32(0)
         upto = np.int32(0)
-        for other in range(n):
-            smaller += np.int32(few[other] < code)
-            upto += np.int32(few[other] <= code)
+        if weights.size == 0:
+            for other in range(n):
+                smaller += np.int32(few[other] < code)
+                upto += np.int32(few[other] <= code)
+        else:
+            for other in range(n):
+                weight = np.int32(weights[index[start + other]])
+                smaller += weight * np.int32(few[other] < code)
+                upto += weight * np.int32(few[other] <= code)
         if smaller <= rank < upto:
             return np.int64(code), np.int64(smaller), np.int64(upto - smaller)
     return np.int64(0), np.int64(0), np.int64(0)  # not reached: some code has the rank
@@ -262,10 +331,13 @@ def _branches(
     x: Rows,
     ends: Rows,
     bins: Ints32,
+    index: Ints32,
+    weights: Ints,
     facts: Ints,
     boundary: NDArray[np.uint8],
     start: Index,
     stop: Index,
+    n: Index,
     column: Index,
 ) -> tuple[Index, Index, Index, Index]:
     """Find where two children of the label that covers the range meet, below and above the median.
@@ -276,8 +348,12 @@ def _branches(
     table = facts[column, 0]
     for b in range(high - base + 1):
         bins[b] = 0
-    for i in range(start, stop):
-        bins[np.int64(x[i, column]) - base] += 1
+    if weights.size == 0:
+        for i in range(start, stop):
+            bins[np.int64(x[i, column]) - base] += 1
+    else:
+        for i in range(start, stop):
+            bins[np.int64(x[i, column]) - base] += np.int32(weights[index[i]])
     inner = base + 1 if facts[column, 2] and base == 0 else base
     apart = np.uint8(0)
     for t in range(inner, high):
@@ -287,10 +363,10 @@ def _branches(
     for t in range(base, high):
         left += bins[t - base]
         if t >= inner and boundary[table + t] == apart:
-            if left > (stop - start) // 2:
+            if left > n // 2:
                 return last_below, below, t, left
             last_below, below = t, left
-    return last_below, below, high, stop - start
+    return last_below, below, high, n
 
 
 @helper
@@ -370,54 +446,57 @@ class Trims(NamedTuple):
     at_top: Bools
 
 
-def cost_tables(columns: Sequence[SplitColumn], by_bits: bool) -> Widths:
-    """Lay out the costs: the distance of the ends, or the share of log2(n) bits that a range leaves open."""
+def cost_tables(columns: Sequence[SplitColumn], by_bits: bool, counts: Ints | None = None) -> Widths:
+    """Lay out the costs: the distance of the ends, or the share of log2(n) bits that a range leaves open.
+
+    `counts`: how many records each row stands for.
+    """
     sizes = [column.positions.size for column in columns]
     tables = [column.positions for column in columns]
     if by_bits:
         tables = [
-            np.cumsum(np.bincount(column.codes, minlength=size)).astype(np.float64)
+            np.cumsum(np.bincount(column.codes, counts, minlength=size)).astype(np.float64)
             for column, size in zip(columns, sizes, strict=True)
         ]
     return Widths(
         np.cumsum([0, *sizes[:-1]]).astype(np.int64),
         np.concatenate(tables).astype(np.float64),
         np.array([column.weight for column in columns]),
-        1.0 / max(np.log2(columns[0].codes.size), 1.0) if by_bits else 0.0,
+        1.0 / max(np.log2(columns[0].codes.size if counts is None else counts.sum()), 1.0) if by_bits else 0.0,
     )
 
 
-def best_trims(codes: Ints32, starts: Ints, widths: Widths, k: int, allowed: int) -> Trims:
+def best_trims(codes: Ints32, starts: Ints, widths: Widths, k: int, allowed: int, weights: Ints) -> Trims:
     """Find for each group the end of a column that gains most for each record left out.
 
-    Group g has the records starts[g] … starts[g+1]−1; k of them must stay, at most `allowed` go. Equal gains: the
-    first column, its lower end. Time O(n·columns²).
+    Group g has the rows starts[g] … starts[g+1]−1, which stand for so many records as `weights` says (one each where it
+    is empty); k of them must stay, at most `allowed` go. Equal gains: the first column, its lower end. Time
+    O(n·columns²).
     """
     groups = len(starts) - 1
     found = Trims(np.zeros(groups), np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.zeros(groups, np.bool_))
-    _best_trims(codes, starts, widths, k, allowed, found)
+    _best_trims(codes, starts, widths, k, allowed, weights, found)
     return found
 
 
 @kernel
-def _best_trims(codes: Ints32, starts: Ints, widths: Widths, k: int, allowed: int, found: Trims) -> None:
+def _best_trims(codes: Ints32, starts: Ints, widths: Widths, k: int, allowed: int, weights: Ints, found: Trims) -> None:
     d = codes.shape[1]
     low, high = np.zeros(d, np.int64), np.zeros(d, np.int64)
     inner_low, inner_high = np.zeros(d, np.int64), np.zeros(d, np.int64)
     price = widths.weights.sum()
     for g in range(starts.size - 1):
         begin, end = starts[g], starts[g + 1]
-        size = end - begin
+        size = _ends_without(codes, begin, end, -1, 0, weights, low, high)
         if size <= k:
             continue
-        _ends_without(codes, begin, end, -1, 0, low, high)
         cost = _cost(widths, low, high) * size
         for j in range(d):
             for top in range(2):
                 code = high[j] if top else low[j]
                 if low[j] == high[j]:
                     continue
-                left = _ends_without(codes, begin, end, j, code, inner_low, inner_high)
+                left = _ends_without(codes, begin, end, j, code, weights, inner_low, inner_high)
                 out = size - left
                 if left < k or out > allowed:
                     continue
@@ -427,7 +506,9 @@ def _best_trims(codes: Ints32, starts: Ints, widths: Widths, k: int, allowed: in
 
 
 @helper
-def _ends_without(codes: Ints32, begin: int, end: int, column: int, code: int, low: Ints, high: Ints) -> int:
+def _ends_without(
+    codes: Ints32, begin: int, end: int, column: int, code: int, weights: Ints, low: Ints, high: Ints
+) -> int:
     """Find the extremes of the records that do not have a code in a column; return their number."""
     left = 0
     for i in range(begin, end):
@@ -437,7 +518,7 @@ def _ends_without(codes: Ints32, begin: int, end: int, column: int, code: int, l
             own = np.int64(codes[i, j])
             low[j] = own if left == 0 else min(low[j], own)
             high[j] = own if left == 0 else max(high[j], own)
-        left += 1
+        left += 1 if weights.size == 0 else weights[i]
     return left
 
 
@@ -499,6 +580,7 @@ class Work(NamedTuple):
     places: Ints32  # the record that stands in each place
     ends: Rows  # (2, columns): the smallest and the largest codes of a range
     bins: Ints32
+    weights: Ints  # how many records each row stands for, by its number; empty where every row is a record
 
 
 class _Pending(NamedTuple):
@@ -510,15 +592,18 @@ class _Pending(NamedTuple):
     counters: Ints  # [0] waiting, [1] groups, [2] records done
 
 
-def prepare(columns: Sequence[SplitColumn], by_bits: bool = False) -> tuple[Work, SplitSpace]:
+def prepare(
+    columns: Sequence[SplitColumn], by_bits: bool = False, counts: Ints | None = None
+) -> tuple[Work, SplitSpace]:
     """Lay out records row by row. Memory: two or four bytes per cell, and what the tables need.
 
     `by_bits`: the width of a column is the mean number of bits that its values lose when they are replaced by their
     range, log2(records of all with a value in the range / records of all with the value), not the distance of its ends.
+    `counts`: how many records each row stands for.
     """
     n, d = columns[0].codes.size, len(columns)
-    if n > 2**31 - 1:
-        raise ValueError(f"at most 2**31 - 1 records, got {n}")
+    if (records := n if counts is None else int(counts.sum())) > 2**31 - 1:
+        raise ValueError(f"at most 2**31 - 1 records, got {records}")
     sizes = [column.positions.size for column in columns]
     kind: type[np.unsignedinteger[Any]] = np.uint16 if max(sizes) <= 2**16 else np.uint32
     rows = np.zeros((n, -(-d // LANES) * LANES), kind)
@@ -532,7 +617,7 @@ def prepare(columns: Sequence[SplitColumn], by_bits: bool = False) -> tuple[Work
     for start, column in zip(facts[:, 0], columns, strict=True):
         if column.boundary is not None:
             boundary[start : start + column.boundary.size] = column.boundary
-    positions, bits = _bit_tables(columns) if by_bits else (_distance_tables(columns), np.empty(0))
+    positions, bits = _bit_tables(columns, counts) if by_bits else (_distance_tables(columns), np.empty(0))
     widest = max([size for size, column in zip(sizes, columns, strict=True) if column.boundary is not None], default=0)
     work = Work(
         rows,
@@ -540,6 +625,7 @@ def prepare(columns: Sequence[SplitColumn], by_bits: bool = False) -> tuple[Work
         np.arange(n, dtype=np.int32),
         np.zeros((2, rows.shape[1]), kind),
         np.zeros(max(MOST_BINS, widest) + 1, np.int32),
+        np.empty(0, np.int64) if counts is None else counts,
     )
     return work, SplitSpace(facts, positions, boundary, bits, np.zeros(d))
 
@@ -550,9 +636,11 @@ def _distance_tables(columns: Sequence[SplitColumn]) -> Floats:
     return np.concatenate([weighted, *(column.positions * column.weight for column in columns)]).astype(np.float64)
 
 
-def _bit_tables(columns: Sequence[SplitColumn]) -> tuple[Floats, Floats]:
+def _bit_tables(columns: Sequence[SplitColumn], records: Ints | None) -> tuple[Floats, Floats]:
     """Give the weights and the records up to each code, and the bits of each code."""
-    counts = [np.bincount(column.codes, minlength=column.positions.size).astype(np.float64) for column in columns]
+    counts = [
+        np.bincount(column.codes, records, minlength=column.positions.size).astype(np.float64) for column in columns
+    ]
     weights = np.array([column.weight for column in columns])
     sums = np.concatenate([weights, *(np.cumsum(found) for found in counts)])
     return sums, np.concatenate([np.zeros(len(columns)), *(np.log2(np.maximum(found, 1.0)) for found in counts)])
@@ -567,9 +655,16 @@ def _even_step(positions: Floats) -> float:
 
 
 def mondrian_groups(
-    columns: Sequence[SplitColumn], k: int, strict: bool, progress: Progress | None = None, by_bits: bool = False
+    columns: Sequence[SplitColumn],
+    k: int,
+    strict: bool,
+    progress: Progress | None = None,
+    by_bits: bool = False,
+    counts: Ints | None = None,
 ) -> Ints32:
     """Split records into groups of at least k; return the group of each record.
+
+    `counts`: how many equal records each row stands for, which stay together: only with `strict`.
 
     A group is split by the column in which its values are widest, at the boundary nearest to its median that leaves
     k records on both sides; columns that cannot be split so are passed over. Missing values are split off first where
@@ -579,9 +674,11 @@ def mondrian_groups(
     `progress(done, total, "splitting")` may raise to cancel. Time about O(n·columns·log(n/k)).
     """
     n = columns[0].codes.size
-    if not 1 <= k <= n:
+    if not 1 <= k <= (n if counts is None else int(counts.sum())):
         raise ValueError(f"groups of k = {k} cannot be made of {n} records")
-    work, space = prepare(columns, by_bits)
+    if counts is not None and not strict:
+        raise ValueError("equal records stand together, and cannot go to both sides")
+    work, space = prepare(columns, by_bits, counts)
     lanes = work.rows.shape[1]
     waiting = _Pending(
         np.zeros((_DEPTH, 2), np.int64),
@@ -619,7 +716,7 @@ def _split_some(
     work: Work, space: SplitSpace, waiting: _Pending, k: int, strict: bool, groups: Ints32, budget: int
 ) -> None:
     """Split ranges until none waits or the budget of rows is used up."""
-    x, words, index, ends, bins = work
+    x, words, index, ends, bins, weights = work
     facts, positions, boundary, bits, widths = space
     bounds, low, high, counters = waiting
     found = np.zeros(5, np.int64)
@@ -628,10 +725,13 @@ def _split_some(
         start, stop = bounds[top, 0], bounds[top, 1]
         budget -= stop - start
         split = False
-        if stop - start >= 2 * k:
+        total = records_in(index, weights, start, stop)
+        if total >= 2 * k:
             extremes(x, ends, start, stop, low, high, top)
-            find_widths(x, ends, facts, positions, bits, start, stop, widths)
-            split = next_split(x, ends, bins, facts, widths, boundary, start, stop, k, strict, 0, found)
+            find_widths(x, ends, index, weights, facts, positions, bits, start, stop, total, widths)
+            split = next_split(
+                x, ends, bins, index, weights, facts, widths, boundary, start, stop, total, k, strict, 0, found
+            )
         if not split:
             for place in range(start, stop):
                 groups[index[place]] = counters[1]
@@ -640,7 +740,7 @@ def _split_some(
             counters[0] = top
             continue
         middle = part_range(x, words, index, start, stop, found)
-        large = 0 if middle - start >= stop - middle else 1  # the larger side waits below the smaller
+        large = 0 if 2 * found[3] >= total else 1  # the larger side waits below the smaller
         bounds[top + large, 0], bounds[top + large, 1] = start, middle
         bounds[top + 1 - large, 0], bounds[top + 1 - large, 1] = middle, stop
         if stop - start > CHUNK:  # smaller ranges are looked at whole
@@ -659,7 +759,7 @@ def find_splits(
     `found` holds for each range: the number of the attempt (−1 where there is none left), column, last code on the
     left, records on the left, and records with the next code that also go left. Records of other ranges get −1.
     """
-    x, _, index, ends, bins = work
+    x, _, index, ends, bins, weights = work
     facts, positions, boundary, bits, widths = space
     low = np.zeros((1, ends.shape[1]), x.dtype)
     high = np.zeros((1, ends.shape[1]), x.dtype)
@@ -669,11 +769,14 @@ def find_splits(
         start, stop = bounds[number]
         next_one = found[number]
         split = False
-        if stop - start >= 2 * k:
+        total = records_in(index, weights, start, stop)
+        if total >= 2 * k:
             extremes(x, ends, start, stop, low, high, 0)
-            find_widths(x, ends, facts, positions, bits, start, stop, widths)
+            find_widths(x, ends, index, weights, facts, positions, bits, start, stop, total, widths)
             first = attempts[number]
-            split = next_split(x, ends, bins, facts, widths, boundary, start, stop, k, strict, first, next_one)
+            split = next_split(
+                x, ends, bins, index, weights, facts, widths, boundary, start, stop, total, k, strict, first, next_one
+            )
         if not split:
             next_one[0] = -1
             continue

@@ -1087,20 +1087,68 @@ def suppress_category(
     cells = np.zeros(len(columns[0]), np.int64)
     if classes.counts.min(initial=k) >= k:
         return cells
+    found = _decide(columns, cardinalities, classes, k, costs, tick)
+    cells |= found.cells[classes.ids]
+    _write_gifts(cells, classes, found.gifts)
+    return _blank_rest(columns, cardinalities, cells, None, k, costs)
+
+
+class DividedRows(NamedTuple):
+    """Rows that stand for several records each, some of them divided."""
+
+    origin: Ints
+    """for each of these rows, the row that it is a part of: its parts stand together, in the order of their records"""
+    counts: Ints
+    cells: Ints
+
+
+def suppress_counted(
+    columns: Sequence[Codes], cardinalities: Sequence[int], counts: Ints, k: int, costs: Floats, tick: Tick
+) -> DividedRows:
+    """Do the same for rows that stand for `counts` records each; of the rows of a giving class the last records go."""
+    found = class_ids(columns, cardinalities)
+    classes = found._replace(counts=np.bincount(found.ids, counts, len(found.counts)).astype(np.int64))
+    none = np.zeros(len(counts), np.int64)
+    if classes.counts.min(initial=k) >= k:
+        return DividedRows(np.arange(len(counts)), counts, none)
+    decided = _decide(columns, cardinalities, classes, k, costs, tick)
+    rows = _divide(classes, counts, decided)
+    columns = [column[rows.origin] for column in columns]
+    return rows._replace(cells=_blank_rest(columns, cardinalities, rows.cells, rows.counts, k, costs))
+
+
+class _Decided(NamedTuple):
+    """The cells that each class loses, and what records of large classes lose: (class, records, cells)."""
+
+    cells: Ints
+    gifts: list[tuple[int, int, int]]
+
+
+def _decide(
+    columns: Sequence[Codes], cardinalities: Sequence[int], classes: RowClasses, k: int, costs: Floats, tick: Tick
+) -> _Decided:
     allowed = np.flatnonzero(np.isfinite(costs))
     order = np.argsort(classes.counts >= k, kind="stable")
     small = int((classes.counts < k).sum())
     first = classes.first_row[order]
-    bits = np.int64(sum(1 << int(j) for j in allowed))
-    missing = missing_bits(columns, cardinalities, first) & bits
+    missing = missing_bits(columns, cardinalities, first) & _allowed_bits(costs)
     codes = np.stack([column[first].astype(np.int64) for column in columns], axis=1)
     units = make_units(codes, missing, classes.counts[order])
     spread = np.array([len(np.unique(column[first[:small]])) for column in columns])
     sets, set_costs = column_sets(costs, allowed, spread)
     priced = np.where(np.isfinite(costs), costs, 0.0)
     to, gifts = _search(units, small, sets, set_costs, priced, k, tick)
-    _write(cells, classes, order, units, to, gifts)
-    return _blank_rest(columns, cardinalities, cells, k, bits)
+    cells = np.zeros(len(order), np.int64)
+    chosen = to.targets >= 0
+    cells[order[:small][chosen]] = (to.targets & ~units.missing[:small])[chosen]
+    given = np.flatnonzero(gifts.amounts[: gifts.total[0]])
+    lost = gifts.targets[given] & ~units.missing[gifts.givers[given]]
+    each = zip(order[gifts.givers[given]].tolist(), gifts.amounts[given].tolist(), lost.tolist(), strict=True)
+    return _Decided(cells, list(each))
+
+
+def _allowed_bits(costs: Floats) -> np.int64:
+    return np.int64(sum(1 << int(j) for j in np.flatnonzero(np.isfinite(costs))))
 
 
 def _search(
@@ -1150,33 +1198,58 @@ def _scratch(small: int, count: int) -> Destinations:
     )
 
 
-def _write(cells: Ints, classes: RowClasses, order: Ints, units: Units, to: Assignment, gifts: Gifts) -> None:
-    """Bring what was decided for classes to their rows; of a giving class the last rows go."""
-    per_class = np.zeros(len(order), np.int64)
-    small = len(to.targets)
-    chosen = to.targets >= 0
-    per_class[order[:small][chosen]] = (to.targets & ~units.missing[:small])[chosen]
-    cells |= per_class[classes.ids]
-    given = np.flatnonzero(gifts.amounts[: gifts.total[0]])
-    if not len(given):
-        return
-    givers = order[gifts.givers[given]]
+def _rows_of(classes: RowClasses, givers: Sequence[int]) -> tuple[Ints, dict[int, int]]:
+    """Give the rows of some classes, those of a class together and in their order, and where those of each end."""
     rows = np.flatnonzero(np.isin(classes.ids, givers))
     rows = rows[np.argsort(classes.ids[rows], kind="stable")]
-    ends = dict(zip(*np.unique(classes.ids[rows], return_counts=True), strict=True))
-    ends = dict(zip(ends, np.cumsum(list(ends.values())), strict=True))
-    for gift, giver in zip(given, givers, strict=True):
-        amount = int(gifts.amounts[gift])
+    found, sizes = np.unique(classes.ids[rows], return_counts=True)
+    return rows, dict(zip(found.tolist(), np.cumsum(sizes).tolist(), strict=True))
+
+
+def _write_gifts(cells: Ints, classes: RowClasses, gifts: Sequence[tuple[int, int, int]]) -> None:
+    """Bring what was decided for records of large classes to rows: the last ones of each."""
+    rows, ends = _rows_of(classes, [giver for giver, _, _ in gifts])
+    for giver, amount, lost in gifts:
         ends[giver] -= amount
-        taken = rows[ends[giver] : ends[giver] + amount]
-        cells[taken] |= gifts.targets[gift] & ~units.missing[gifts.givers[gift]]
+        cells[rows[ends[giver] : ends[giver] + amount]] |= lost
 
 
-def _blank_rest(columns: Sequence[Codes], cardinalities: Sequence[int], cells: Ints, k: int, bits: np.int64) -> Ints:
+def _divide(classes: RowClasses, counts: Ints, decided: _Decided) -> DividedRows:
+    """Bring what was decided to rows of several records: those of which some go are divided."""
+    cells = decided.cells[classes.ids]
+    rows, ends = _rows_of(classes, [giver for giver, _, _ in decided.gifts])
+    left = counts.copy()
+    more: list[tuple[int, int, int]] = []
+    for giver, wanted, lost in decided.gifts:
+        needed = wanted
+        while needed:
+            row = int(rows[ends[giver] - 1])
+            amount = min(needed, int(left[row]))
+            left[row] -= amount
+            needed -= amount
+            more.append((row, amount, lost))
+            ends[giver] -= int(left[row] == 0)
+    given = np.array(more[::-1], np.int64).reshape(-1, 3)  # what was taken first stood last
+    kept = np.flatnonzero(left)
+    origin = np.concatenate([kept, given[:, 0]])
+    order = np.argsort(origin, kind="stable")
+    return DividedRows(
+        origin[order],
+        np.concatenate([left[kept], given[:, 1]])[order],
+        np.concatenate([cells[kept], cells[given[:, 0]] | given[:, 2]])[order],
+    )
+
+
+def _blank_rest(
+    columns: Sequence[Codes], cardinalities: Sequence[int], cells: Ints, counts: Ints | None, k: int, costs: Floats
+) -> Ints:
     """Where classes are still too small, suppress all that is allowed in them, and in as many others as it takes."""
+    bits = _allowed_bits(costs)
     while True:
         now = hidden(columns, cardinalities, cells)
         classes = class_ids(now, cardinalities)
+        if counts is not None:
+            classes = classes._replace(counts=np.bincount(classes.ids, counts, len(classes.counts)).astype(np.int64))
         failing = classes.counts < k
         if not failing.any():
             return cells

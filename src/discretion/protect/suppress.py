@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -23,18 +24,21 @@ from pydantic import (
 )
 
 from discretion.context import Context, Progress
-from discretion.data.codes import Classes
+from discretion.data.codes import Classes, add_counts
 from discretion.data.dataset import Dataset
 from discretion.data.households import unit_codes
+from discretion.engines.lookup import CellLookup
 from discretion.engines.scan import Scan, without_classes
 from discretion.errors import DataError, DiscretionError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Codes, Floats, Ints
 from discretion.kernels.classes import class_ids
 from discretion.kernels.suppress import (
+    DividedRows,
     column_sets,
     hidden,
     missing_bits,
     suppress_category,
+    suppress_counted,
     suppress_discounted,
     suppress_wildcard,
 )
@@ -128,6 +132,8 @@ class SuppressionSearch:
     progress: Progress
     alpha: float = 1.0
     """how much a record with missing values counts as a match (wildcard)"""
+    origin: Ints | None = None
+    """where rows that stand for several records were divided: of which row each is a part"""
 
     @classmethod
     def of(
@@ -145,17 +151,31 @@ class SuppressionSearch:
         codes = tuple(c.codes.astype(np.int64) for c in coded)
         return cls(data, columns, costs, missing, codes, sizes, progress, alpha)
 
-    def run(self, rules: Sequence[SuppressionRule]) -> Ints:
-        """Give for each record the cells to suppress (bits in the order of `columns`)."""
+    def run(self, rules: Sequence[SuppressionRule]) -> tuple[SuppressionSearch, Ints]:
+        """Give for each record the cells to suppress (bits in the order of `columns`).
+
+        Rows that stand for several records may be divided, then they are those of the search that comes back.
+        """
         for rule in rules:
             self._refuse_impossible(rule)
-        cells = np.zeros(len(self.data), np.int64)
+        search, cells = self, np.zeros(len(self.data), np.int64)
         while True:
             before = cells
             for rule in sorted(rules, key=lambda rule: len(rule.columns)):
-                cells = cells | self._apply(rule, cells)
+                search, cells = search._apply(rule, cells)
             if np.array_equal(cells, before):  # also a last check: the kernels look at hashes
-                return cells
+                return search, cells
+
+    def _divided(self, rows: DividedRows) -> SuppressionSearch:
+        """Give the search on rows of which some were divided."""
+        if len(rows.origin) == len(self.data):
+            return self
+        return replace(
+            self,
+            data=self.data.divided(rows.origin, rows.counts),
+            codes=tuple(column[rows.origin] for column in self.codes),
+            origin=rows.origin if self.origin is None else self.origin[rows.origin],
+        )
 
     def _places(self, rule: SuppressionRule) -> list[int]:
         return [self.columns.index(name) for name in rule.columns]
@@ -164,22 +184,22 @@ class SuppressionSearch:
         """Raise if even suppressing all that may be suppressed would not be enough."""
         if rule.k is None:
             return
-        if len(self.data) < rule.k:
+        if self.data.records < rule.k:
             raise DataError(
-                f"local-suppression: the data has {len(self.data)} records; classes of {rule.k} records need more"
+                f"local-suppression: the data has {self.data.records} records; classes of {rule.k} records need more"
             )
         kept = tuple(name for name, j in zip(rule.columns, self._places(rule), strict=True) if self.costs[j] == np.inf)
         if not kept:
             return
-        lacking = int((self.data.class_sizes(kept, self.missing) < rule.k).sum())
+        lacking = self.data.tally(self.data.class_sizes(kept, self.missing) < rule.k)
         if lacking:
             raise Infeasible(
                 f"local-suppression: {lacking} records agree with too few others on the columns that are never "
                 f"suppressed ({', '.join(kept)}); give one of them a finite importance, or generalize it first"
             )
 
-    def _apply(self, rule: SuppressionRule, cells: Ints) -> Ints:
-        """Find the further cells that one rule needs."""
+    def _apply(self, rule: SuppressionRule, cells: Ints) -> tuple[SuppressionSearch, Ints]:
+        """Find the cells that one rule needs, and add them."""
         places = self._places(rule)
         sizes = [self.sizes[j] for j in places]
         codes = [hidden([self.codes[j]], [self.sizes[j]], cells >> j & 1)[0] for j in places]
@@ -188,6 +208,10 @@ class SuppressionSearch:
         def tick(done: int, total: int) -> None:
             self.progress(done, total, f"suppressing for {rule.model.kind}")
 
+        counts = self.data.counts
+        if counts is not None and rule.k is not None:
+            rows = suppress_counted(codes, sizes, counts, rule.k, costs, tick)
+            return self._divided(rows), cells[rows.origin] | self._spread(rows.cells, places)
         if rule.k is None:
             found = _ModelSearch(self.data, rule, codes, sizes, costs, tick).run()
         elif self.missing == "wildcard" and self.alpha < 1:
@@ -208,7 +232,11 @@ class SuppressionSearch:
             codes = hidden(codes, sizes, found)
             if self.missing == "category" or self._lacks_units(rule.k, codes, sizes):
                 found = found | _ModelSearch(self.data, rule, codes, sizes, costs, tick).run()
-        spread = np.zeros(len(cells), np.int64)
+        return self, cells | self._spread(found, places)
+
+    def _spread(self, found: Ints, places: Sequence[int]) -> Ints:
+        """Give cells of the columns of a rule as cells of all columns."""
+        spread = np.zeros(len(found), np.int64)
         for place, j in enumerate(places):
             spread |= (found >> place & 1) << j
         return spread
@@ -260,14 +288,18 @@ class _ModelSearch:
             failing = self._failing(cells) if neighbors else failing & ~good
         if failing.any():
             raise Infeasible(
-                f"local-suppression: {int(failing.sum())} records cannot be brought to satisfy {self.rule.model.kind} "
-                "by suppressing cells of the columns that may be suppressed"
+                f"local-suppression: {self.data.tally(failing)} records cannot be brought to satisfy "
+                f"{self.rule.model.kind} by suppressing cells of the columns that may be suppressed"
             )
         return cells & ~missing
 
     def _classes(self, cells: Ints, left_out: int = 0) -> Classes:
-        found = class_ids(hidden(self.codes, self.sizes, cells | left_out), self.sizes)
-        return Classes(found.ids.astype(np.int64), found.counts, found.first_row)
+        return self._of_rows(hidden(self.codes, self.sizes, cells | left_out), self.data.counts)
+
+    def _of_rows(self, codes: Sequence[Codes], records: Ints | None) -> Classes:
+        found = class_ids(codes, self.sizes)
+        sizes = found.counts if records is None else add_counts(found.ids, records, len(found.counts))
+        return Classes(found.ids.astype(np.int64), sizes, found.first_row)
 
     def _failing(self, cells: Ints, among: Bools | None = None) -> Bools:
         """Tell which records fail; with `among`, which hold whole classes, of these alone (the others: False)."""
@@ -278,10 +310,10 @@ class _ModelSearch:
             model.refuse_impossible(table)
             return np.asarray(model.failing(table)[classes.ids])
         rows = np.flatnonzero(among)
-        found = class_ids(hidden([column[rows] for column in self.codes], self.sizes, cells[rows]), self.sizes)
-        classes = Classes(found.ids.astype(np.int64), found.counts, found.first_row)
+        records = None if self.data.counts is None else self.data.counts[rows]
+        classes = self._of_rows(hidden([column[rows] for column in self.codes], self.sizes, cells[rows]), records)
         fails = np.zeros(len(cells), np.bool_)
-        fails[rows] = model.failing(model.table_of_rows(self.data, rows, classes, self.sensitive))[found.ids]
+        fails[rows] = model.failing(model.table_of_rows(self.data, rows, classes, self.sensitive))[classes.ids]
         return fails
 
     def _near(self, cells: Ints, failing: Bools, columns: int) -> Bools:
@@ -618,7 +650,8 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
     A cell of a column costs what `importance` says (1 without it): columns of little weight are suppressed first, a
     column that weighs `never` is not suppressed. `subsets` asks for a k of their own for some columns that an intruder
     may know without the others. Models other than k-anonymity need `missing: category` and merge whole classes. Missing
-    values stay missing. Works on classes, not on pairs of records: time and memory near linear.
+    values stay missing. Takes classes with counts, of which some are then divided, and rows that stay in their files,
+    with `missing: category`. Works on classes, not on pairs of records: time and memory near linear.
 
     References
     ----------
@@ -649,7 +682,9 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
     """columns that are suppressed wherever a key column is, for example {region: [postcode, distance]}"""
 
     goals: ClassVar[tuple[str, ...]] = ("k", "models", "subsets")
+    names_rows: ClassVar[tuple[str, ...]] = ("rows", "parts")
     by_group: ClassVar[bool] = True
+    scale: ClassVar[Scale] = "classes"
     perturbs: ClassVar[bool] = False
     purpose: ClassVar[Purpose] = "blur groups"
     effect: ClassVar[str] = (
@@ -725,14 +760,69 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
         self._check_names(data, columns)
         if not len(data):
             return Decision(MappingProxyType({"rows": {}, "cells": {}, "reached": []}))
-        rules = self.rules(data)
+        scan = data if isinstance(data, Scan) else None
+        table = data if scan is None else self._table(scan, columns)
+        rules = self.rules(table)
+        if table.counts is not None and (self.missing == "wildcard" or any(rule.units for rule in rules)):
+            table.require_rows(f"{self.kind} with `missing: wildcard`, or with units of several records,")
         weights = [self.importance.get(name, 1.0) for name in columns]
         costs = np.array([np.inf if weight == "never" else float(weight) for weight in weights])
-        cells = SuppressionSearch.of(data, columns, costs, self.missing, ctx.progress, self.alpha).run(rules)
-        rows = self._rows(data, columns, cells)
-        reached = verify(_suppressed(data, rows), rules, self.missing, ctx, self.alpha)
-        counts = {name: len(places) for name, places in rows.items()}
-        return Decision(MappingProxyType({"rows": rows, "cells": counts, "missing": self.missing, "reached": reached}))
+        search = SuppressionSearch.of(table, columns, costs, self.missing, ctx.progress, self.alpha)
+        search, cells = search.run(rules)
+        rows = self._rows(search.data, columns, cells)
+        left = _suppressed(search.data, rows)
+        known = {
+            "cells": {name: search.data.tally(left.suppressed(name)) for name in rows},
+            "missing": self.missing,
+            "reached": verify(left, rules, self.missing, ctx, self.alpha),
+        }
+        if scan is not None:
+            lookup, known["cells"] = self._lookup(scan, table, search, cells)
+            return Decision(MappingProxyType({"rows": {}, **known}), lookup=lookup)
+        if search.origin is not None:
+            known = {"parts": [search.origin.tolist(), np.asarray(search.data.counts).tolist()], **known}
+        return Decision(MappingProxyType({"rows": rows, **known}))
+
+    def _lookup(
+        self, data: Scan, table: Dataset, search: SuppressionSearch, cells: Ints
+    ) -> tuple[CellLookup, dict[str, int]]:
+        """Give what rows that pass by lose, and the number of cells in each column."""
+        names: dict[str, int] = {}
+        for j, name in enumerate(search.columns):
+            for column in (name, *self.linked.get(name, ())):
+                names[column] = names.get(column, 0) | 1 << j
+        origin = np.arange(len(table)) if search.origin is None else search.origin
+        lookup = CellLookup.of(data, table, origin, np.asarray(search.data.counts), cells, names)
+        counts: Counter[str] = Counter()
+        for found in data.each_batch(list(dict.fromkeys([*table.columns, *names])), lookup.count):
+            counts.update(found)
+        lost = {name: counts[name] for name in names if counts[name]}
+        return replace(lookup, names={name: names[name] for name in lost}), lost
+
+    def _table(self, data: Scan, columns: tuple[str, ...]) -> Dataset:
+        """Count the classes of rows that stay in their files, with the sensitive values that models look at."""
+        if any(step.drops for step in data.pending):
+            raise PlanError(f"{self.kind} tells rows apart by their place; put it before the step that drops records")
+        units = any(count == "units" for _, _, count in self._wanted_k(columns))
+        if units and data.original.having("household", "unit"):
+            raise PlanError(
+                f"{self.kind}: the schema declares households or people, and data that stays in its files is counted "
+                "by records; say `models: [{k-anonymity: {k: …, count: records}}]`"
+            )
+        return data.table([*columns, *(name for model in self.models for name in model.sensitive_columns(data))])
+
+    def refuse_scan(self, remote: bool = False) -> None:
+        """Raise where more than classes of equal records count."""
+        super().refuse_scan(remote)
+        for field, given in (("by", self.by), ("missing: wildcard", self.missing == "wildcard")):
+            if given:
+                raise PlanError(f"{self.kind} with `{field}` needs all rows in memory; leave it out")
+
+    def for_rows(self, data: Scan, decision: Decision) -> tuple[Decision, int]:  # noqa: ARG002
+        """Give the decision, which must be one on these rows."""
+        if decision.lookup is None:
+            raise PlanError(f"{self.kind}: a saved decision names rows of other data; let the step decide anew")
+        return decision, 0
 
     def _rows(self, data: Dataset, columns: tuple[str, ...], cells: Ints) -> dict[str, list[int]]:
         """List the rows to suppress in each column and in the columns linked with it."""
@@ -741,11 +831,17 @@ class LocalSuppression(ReachesModels, StratifiedMethod, kind="local-suppression"
             mask = cells >> j & 1 == 1
             for column in (name, *self.linked.get(name, ())):
                 masks[column] = masks.get(column, False) | mask
-        present = {name: mask & has_value(data, name) for name, mask in masks.items()}
+        present = {name: mask & has_value(data, name) for name, mask in masks.items() if name in data.columns}
         return {name: np.flatnonzero(mask).tolist() for name, mask in present.items() if mask.any()}
 
-    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:  # noqa: ARG002
+    def rewrite(self, data: Dataset, decision: Decision, ctx: Context) -> Dataset:
         """Make the cells missing and mark them."""
+        if decision.lookup is not None:
+            lookup: CellLookup = decision.lookup
+            return lookup.rewrite(data, ctx.first_batch)
+        if "parts" in decision.values and data.counts is not None:
+            origin, counts = (np.array(each, np.int64) for each in decision["parts"])
+            data = data.divided(origin, counts)
         if any(rows and rows[-1] >= len(data) for rows in decision["rows"].values()):
             raise DataError("local-suppression: the decision belongs to other data; fit the step anew")
         return _suppressed(data, decision["rows"])

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from discretion.anonymize.solutions import Solution
-
 SAMPLE = 50_000
 """Records on which pictures and attacks by rows are computed."""
 PLACE, KEY = "discretion:place", "discretion:key"
@@ -270,7 +268,7 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
         return carry_out(current, original, positions, progress)
     rows = CarriedFiles(current.store.spill, dict(current.kinds))
     states: list[list[pl.DataFrame]] = []
-    masks: list[list[tuple[dict[str, NDArray[np.bool_]], int]]] = []
+    masks: list[list[tuple[dict[str, NDArray[np.bool_]], dict[str, Ints], int]]] = []
     like: list[Dataset] = []
     hidden: Counter[str] = Counter()
     while not rows.complete:
@@ -286,8 +284,9 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
                     found[found] = data.row_ids[places[found]] == positions[first:last][found]
                     chosen = places[found]
                     kept.append(data.frame[chosen].hstack([pl.Series(PLACE, data.row_ids[chosen])]))
+                    levels = {name: each[chosen] for name, each in data.levels.items() if not isinstance(each, int)}
                     marked.append(
-                        ({name: data.suppressed(name)[chosen] for name in data.suppressed_cells}, len(chosen))
+                        ({name: data.suppressed(name)[chosen] for name in data.suppressed_cells}, levels, len(chosen))
                     )
                 hidden.update(every[-1].suppressed_cells)
                 add(every[-1])
@@ -296,11 +295,13 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, progress: Prog
         frame = pl.concat(frames, how="vertical_relaxed")
         data = original._derive(frame.drop(PLACE), one.changed, {})
         data._rows = np.searchsorted(positions, frame[PLACE].to_numpy())
-        data.schema, data.levels, data.steps = one.schema, one.levels, one.steps
+        data.schema, data.steps = one.schema, one.steps
+        several = {name: np.concatenate([levels[name] for _, levels, _ in marked]) for name in marked[-1][1]}
+        data.levels = MappingProxyType({**one.levels, **several})
         data._masks = MappingProxyType(
             {
-                name: np.concatenate([mask.get(name, np.zeros(size, np.bool_)) for mask, size in marked])
-                for name in {name for mask, _ in marked for name in mask}
+                name: np.concatenate([mask.get(name, np.zeros(size, np.bool_)) for mask, _, size in marked])
+                for name in {name for mask, _, _ in marked for name in mask}
             }
         )
         made.append(data)
@@ -529,9 +530,9 @@ def _linked(file: Path, target: Path) -> None:
         shutil.copyfile(file, target)
 
 
-def write_solution(
+def write_protected(
     data: Scan,
-    solution: Solution,
+    method: Method,
     folder: Path,
     *,
     seed: int,
@@ -539,8 +540,7 @@ def write_solution(
     order_file: Path | None = None,
     progress: Progress = ignore_progress,
 ) -> Dataset:
-    """Write data generalized by a solution as a folder of parts, whole or not at all; give a sample of it."""
-    method: Any = parse(solution.plan_step(), "method")
+    """Write data as a method leaves it, a folder of parts that is there whole or not at all; give a sample of it."""
     shown: Any = parse("sample-uniqueness", "risk")
     plan = Plan(data.schema, (Step(method, method.kind),), (Shown(shown),), no_requirements=True, order=order)
     release = run_large(plan, data, seed=seed, progress=progress)

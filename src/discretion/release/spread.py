@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.context import BATCH_ROWS, Progress
-from discretion.data.dataset import Dataset, Piece
+from discretion.data.dataset import Dataset, Level, Piece
 from discretion.data.schema import Schema
-from discretion.engines.scan import Passing, Scan, one_level, wider
+from discretion.engines.scan import Passing, Scan, wider
 from discretion.engines.spark import RowFiles, SparkRows, whole
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import key_order, keyed_mix
@@ -53,7 +53,7 @@ class _State:
     masks: list[dict[str, NDArray[np.bool_]]]
     changed: frozenset[str]
     schema: Schema
-    levels: Mapping[str, int]
+    levels: list[dict[str, Level]]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class _Carrier:
             for number, frame in self.files.batches(run, self.rows.columns):
                 every, start = self.rows.states(number, frame), number * BATCH_ROWS
                 low, high = np.searchsorted(self.positions, [start, start + len(frame)])
-                states = states or [_State([], [], frozenset(), one.schema, {}) for one in every[1:]]
+                states = states or [_State([], [], frozenset(), one.schema, []) for one in every[1:]]
                 states = [
                     _kept(state, data, self.positions[low:high] - start, start)
                     for state, data in zip(states, every[1:], strict=True)
@@ -114,8 +114,8 @@ def _kept(state: _State, data: Dataset, inside: Ints, start: int) -> _State:
     chosen = np.isin(data.row_ids, inside, assume_unique=True)
     frame = data.frame.filter(chosen).with_columns(pl.Series(large.PLACE, data.row_ids[chosen] + start))
     masks = {name: data.suppressed(name)[chosen] for name in data.columns}
-    levels = {name: one_level(name, level) for name, level in data.levels.items()}
-    return _State([*state.frames, frame], [*state.masks, masks], data.changed, data.schema, levels)
+    levels = {name: level if isinstance(level, int) else level[chosen] for name, level in data.levels.items()}
+    return _State([*state.frames, frame], [*state.masks, masks], data.changed, data.schema, [*state.levels, levels])
 
 
 def carry_out(current: Scan, original: Dataset, positions: Ints, progress: Progress) -> large.Carried:
@@ -128,10 +128,10 @@ def carry_out(current: Scan, original: Dataset, positions: Ints, progress: Progr
         progress(0, len(current), "carrying out the steps")
         carrier = _Carrier(store.rows, current.passing(), positions, kinds, store.spill)
         made: list[_Made] = store.spread(store.runs, carrier)
-        found = reduce(wider, (one.kinds for one in made))
-        if found == kinds:
+        widest = reduce(wider, (one.kinds for one in made))
+        if widest == kinds:
             break
-        kinds = found
+        kinds = widest
     progress(len(current), len(current), "carrying out the steps")
     states = []
     for place in range(len(current.pending)):
@@ -139,7 +139,10 @@ def carry_out(current: Scan, original: Dataset, positions: Ints, progress: Progr
         frame = pl.concat([frame for state in each for frame in state.frames], how="vertical_relaxed")
         data = original._derive(frame.drop(large.PLACE), each[-1].changed, {})
         data._rows = np.searchsorted(positions, frame[large.PLACE].to_numpy())
-        data.schema, data.levels = each[-1].schema, MappingProxyType(each[-1].levels)
+        found = [levels for state in each for levels in state.levels]
+        whole_levels = {name: level for name, level in found[-1].items() if isinstance(level, int)}
+        several = {name: np.concatenate([levels[name] for levels in found]) for name in found[-1].keys() - whole_levels}
+        data.schema, data.levels = each[-1].schema, MappingProxyType({**whole_levels, **several})
         data.steps = current.steps[: place + 1]
         masks = [mask for state in each for mask in state.masks]
         every = {name: np.concatenate([mask[name] for mask in masks]) for name in data.columns}

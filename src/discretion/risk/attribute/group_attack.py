@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -10,14 +11,16 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from discretion.context import Context
+from discretion.data.codes import add_counts
 from discretion.data.dataset import Dataset
+from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.kernels.classes import class_ids
 from discretion.kernels.order import places
 from discretion.learning.columns import code_together, exact_numbers, text_of
 from discretion.measure import RiskShare, Score, align, as_percent, source_of
-from discretion.part import Columns
+from discretion.part import Columns, Scale
 from discretion.risk.identity.uniqueness import said, warning
 
 
@@ -171,23 +174,27 @@ class Near(NamedTuple):
     """the record's own published value is among them"""
 
 
-def near_categories(groups: Ints, true: Ints, published: Ints) -> Near:
-    """Count the members whose published category is a record's true one; −1 is missing and near nothing."""
-    return Near(_count_between(groups, published, true, true + 1), (true == published) & (true >= 0))
+def near_categories(groups: Ints, true: Ints, published: Ints, records: Ints | None = None) -> Near:
+    """Count the members whose published category is a record's true one; −1 is missing and near nothing.
+
+    `records`: how many records each row stands for.
+    """
+    return Near(_count_between(groups, published, true, true + 1, records), (true == published) & (true >= 0))
 
 
-def near_numbers(groups: Ints, true: Floats, published: Floats, percent: float) -> Near:
+def near_numbers(groups: Ints, true: Floats, published: Floats, percent: float, records: Ints | None = None) -> Near:
     """Count the members whose published number lies within `percent` of a record's true one. Time O(n log n).
 
     Where values lie far from zero and close together, as years do, it is `percent` of how far they lie apart.
+    `records`: how many records each row stands for.
     """
-    half = percent / 100 * _scale(true)
+    half = percent / 100 * _scale(true, records)
     low, high = true - half, true + half
     values = np.unique(published[~np.isnan(published)])
     ranks = np.where(np.isnan(published), -1, places(values, published))
     first, last = places(values, low), places(values, high, "right")
     known = ~np.isnan(true)
-    count = _count_between(groups, ranks, np.where(known, first, 0), np.where(known, last, 0))
+    count = _count_between(groups, ranks, np.where(known, first, 0), np.where(known, last, 0), records)
     return Near(count, (published >= low) & (published <= high))
 
 
@@ -195,23 +202,43 @@ _FAR = 10
 """Numbers whose median lies more than so many times as far from zero as they lie apart are no amounts."""
 
 
-def _scale(values: Floats) -> Floats:
+def _scale(values: Floats, records: Ints | None) -> Floats:
     """Return what a percentage of each value refers to: the value, or how far values lie apart if that is far less."""
     if np.isnan(values).all():
         return values
-    low, median, high = np.nanquantile(values, [0.05, 0.5, 0.95])
+    low, median, high = _quantiles(values, records, [0.05, 0.5, 0.95])
     if abs(median) <= _FAR * (high - low) or low == high:
         return np.abs(values)
     return np.asarray(np.maximum(high - low, np.abs(values - median)))
 
 
-def _count_between(groups: Ints, ranks: Ints, low: Ints, high: Ints) -> Ints:
+def _quantiles(values: Floats, records: Ints | None, shares: list[float]) -> Floats:
+    """Give quantiles of the values present, each of which counts for so many records."""
+    if records is None:
+        return np.asarray(np.nanquantile(values, shares))
+    order = np.argsort(values)[: int((~np.isnan(values)).sum())]
+    upto = np.cumsum(records[order])
+    found = []
+    for share in shares:
+        place = (upto[-1] - 1) * share
+        ends = np.minimum([math.floor(place), math.floor(place) + 1], upto[-1] - 1)
+        pair = values[order[np.searchsorted(upto, ends, side="right")]]
+        found.append(float(np.quantile(pair, place - math.floor(place))))
+    return np.array(found)
+
+
+def _count_between(groups: Ints, ranks: Ints, low: Ints, high: Ints, records: Ints | None) -> Ints:
     """Count for each record the members of its group with low ≤ rank < high; ranks below 0 do not count."""
     shown = ranks >= 0
     width = int(max(ranks.max(initial=0), high.max(initial=0))) + 1
-    keys = np.sort(groups[shown] * width + ranks[shown])
+    keys = groups[shown] * width + ranks[shown]
     start, end = groups * width + np.maximum(low, 0), groups * width + np.maximum(high, 0)
-    return places(keys, end) - places(keys, start)
+    if records is None:
+        keys = np.sort(keys)
+        return places(keys, end) - places(keys, start)
+    order = np.argsort(keys, kind="stable")
+    upto = np.concatenate([[0], np.cumsum(records[shown][order])]).astype(np.int64)
+    return np.asarray(upto[places(keys[order], end)] - upto[places(keys[order], start)])
 
 
 def certainty(near: Near, sizes: Ints, coalition: int) -> Floats:
@@ -406,6 +433,8 @@ class _Learnt(NamedTuple):
     """almost certain: `ALMOST` of the values of the group are the true one; None where that is no other question"""
 
 
+_WORK = 4
+"""How many times the columns that it reads the attack needs of memory, where it looks at rows."""
 ALMOST = 0.95
 """Share of a group's values that is told beside what is certain: whoever names it is hardly ever wrong."""
 
@@ -492,6 +521,8 @@ class GroupAttack(RiskShare, kind="group-attack"):
     truth: Literal["original", "released"] = "original"
     """whose values count as true: the original's (rows must match), or the published ones (the release is enough)"""
 
+    scale: ClassVar[Scale] = "classes"
+
     @model_validator(mode="after")
     def _consistent(self) -> GroupAttack:
         if self.lower is not None and self.upper is not None and self.lower >= self.upper:
@@ -502,11 +533,35 @@ class GroupAttack(RiskShare, kind="group-attack"):
 
     def run(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Attack the release; with `truth: released` it needs nothing else."""
+        if isinstance(released, Scan):
+            first = original if isinstance(original, Scan) else released.original
+            by_classes = len(released) and self._by_classes(first, released)
+            return self._over_classes(released, ctx) if by_classes else self._over_rows(original, released, ctx)
         score = super().run(released if self.truth == "released" else original, released, ctx)
         if self.coalition or self.published == "total" or self.truth == "released" or released.copy_column is not None:
             return score
         told = _told_by_dropping(original, released, score.detail["columns"], tuple(score.detail["per_column"]))
-        return score if told is None else _with_dropped(score, told, len(original) - len(released))
+        return score if told is None else _with_dropped(score, told, original.records - released.records)
+
+    def refuse_scan(self, original: Scan, released: Scan) -> str:
+        """Say why all records that stay in their files cannot be attacked; empty where they can."""
+        if self._by_classes(original, released):
+            return ""
+        short = original.too_large(released, self.reads(original, released), _WORK)
+        return f"{self.kind}: {short}" if short else ""
+
+    def _by_classes(self, original: Scan, released: Scan) -> bool:
+        """Tell whether classes with their sensitive values are enough: these are true, and no class tells by its gap."""
+        if self.published == "total" or self.truth == "released":
+            return self.published == "values"
+        if released.lost_records and not self.coalition and _dropped_by_values(released):
+            return False
+        secrets = set(self.sensitive or original.having("sensitive"))
+        return released.original is original.original and not any(step.touched & secrets for step in released.pending)
+
+    def counts_with(self, released: Dataset) -> tuple[str, ...]:
+        """Name the columns to learn."""
+        return self._secrets(released, released, released.choose(self.columns, "classes"))
 
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:
         """Attack every member of every group."""
@@ -526,22 +581,23 @@ class GroupAttack(RiskShare, kind="group-attack"):
             raise DataError(f"{self.kind}: {'; '.join(left_out.values())}")
         learnt = np.logical_or.reduce([one.learnt & one.counted for one in found.values()])
         counted = np.logical_or.reduce([one.counted for one in found.values()])
-        value = float(learnt[counted].mean())
-        chance = float(np.logical_or.reduce([one.by_chance & one.counted for one in found.values()])[counted].mean())
+        by_chance = np.logical_or.reduce([one.by_chance & one.counted for one in found.values()])
+        known_anyway = np.logical_or.reduce([one.anyway & one.counted for one in found.values()])
+        value, chance = released.average(learnt, counted), released.average(by_chance, counted)
+        anyway = released.average(known_anyway, counted)
         members = "one other member" if self.coalition == 1 else f"{self.coalition} other members"
         who = "a stranger learns" if self.coalition == 0 else f"{members} can learn"
         warned = warning(original, released, columns) if self.published == "values" else {}
         if self.truth == "released":
             warned = {"warning": "published values are taken as true; of values that were drawn nobody learns so much"}
         certain = self.share == 1 or self.published == "total"
-        anyway = float(np.logical_or.reduce([one.anyway & one.counted for one in found.values()])[counted].mean())
         meaning = (
             f"For {as_percent(value)} of the records {who} a sensitive value from the group{', for certain' * certain} "
             f"(naming the most frequent value for everybody is right for {as_percent(chance)}"
             f"{', and never certain' * (certain and anyway == 0)})."
         )
         almost = [one.almost for one in found.values() if one.almost is not None]
-        nearly = float(np.logical_or.reduce([learnt, *almost])[counted].mean()) if almost else value
+        nearly = released.average(np.logical_or.reduce([learnt, *almost]), counted) if almost else value
         if nearly > value:
             meaning += (
                 f" Almost certain (at least {ALMOST:.0%} of the group's values are the true one, of the whole "
@@ -558,12 +614,12 @@ class GroupAttack(RiskShare, kind="group-attack"):
             chance=chance,
             **({"certain_by_chance": anyway} if certain else {}),
             **({"almost_certain": nearly} if almost else {}),
-            per_column={name: float(one.learnt[one.counted].mean()) for name, one in found.items()},
+            per_column={name: released.average(one.learnt, one.counted) for name, one in found.items()},
             attacks={name: one.detail for name, one in found.items()},
             groups=int(groups[kept].max()) + 1,
             groups_learnt=_full_groups(groups, counted, learnt),
-            smallest_group=int(np.bincount(groups[kept]).min()),
-            records=int(counted.sum()),
+            smallest_group=int(add_counts(groups[kept], _of(released.counts, kept), 0).min()),
+            records=released.tally(counted),
             left_out=list(left_out),
             **warned,
         )
@@ -608,16 +664,17 @@ class GroupAttack(RiskShare, kind="group-attack"):
                 )
 
         _require_values(name, counted)
+        records = _of(released.counts, kept)
 
         def near(of: Ints) -> Near:
             if numbers:
-                return near_numbers(of, x[kept], y[kept], self.percent)
-            return near_categories(of, true[kept], published[kept])
+                return near_numbers(of, x[kept], y[kept], self.percent, records)
+            return near_categories(of, true[kept], published[kept], records)
 
         def sure(of: Ints) -> Floats:
             """Give how sure everybody's value is; nothing for records that are left out."""
             shares = np.zeros(len(original))
-            shares[kept] = certainty(near(of), np.bincount(of)[of], self.coalition)
+            shares[kept] = certainty(near(of), add_counts(of, records, 0)[of], self.coalition)
             return shares + ROUNDING
 
         inside = groups[kept]
@@ -627,8 +684,8 @@ class GroupAttack(RiskShare, kind="group-attack"):
         by_chance = anyway | _is_most_frequent(original, name, counted)
         codes = np.where(shown, released.codes(name).codes.astype(np.int64), -1)
         detail = {
-            "chance": _mean(by_chance[counted]),
-            "majority": _mean(_is_most_frequent(original, name, counted)[counted]),
+            "chance": released.average(by_chance, counted),
+            "majority": released.average(_is_most_frequent(original, name, counted), counted),
             "homogeneous_groups": _homogeneous(inside, codes[kept]),
         }
         return _Learnt(kept & counted & (shares >= self.share), counted, by_chance, detail, anyway, almost)
@@ -636,6 +693,7 @@ class GroupAttack(RiskShare, kind="group-attack"):
     def _attack_total(self, original: Dataset, released: Dataset, name: str, groups: Ints, kept: Bools) -> _Learnt:
         if original.is_numeric(name) and not released.is_numeric(name):
             raise _CannotLearn(f"column {name!r} has no numbers in the release, of which totals could be made")
+        released.require_rows(f'{self.kind} with `published: "total"`')
         x, y = original.number(name), released.number(name)
         counted = kept & ~np.isnan(x) & ~np.isnan(y)
         _require_values(name, counted)
@@ -725,7 +783,12 @@ def _mean_share(width: Floats, contributions: Floats) -> float | None:
 def _is_most_frequent(original: Dataset, name: str, counted: Bools) -> Bools:
     """Tell which records that count have the most frequent true value."""
     codes = original.codes(name).codes
-    return np.asarray(counted & (codes == np.bincount(codes[counted]).argmax())) if counted.any() else counted
+    most = add_counts(codes[counted], _of(original.counts, counted), 0).argmax() if counted.any() else -1
+    return np.asarray(counted & (codes == most))
+
+
+def _of(counts: Ints | None, rows: Bools) -> Ints | None:
+    return None if counts is None else counts[rows]
 
 
 def _homogeneous(groups: Ints, published: Ints) -> int:
@@ -737,6 +800,12 @@ def _homogeneous(groups: Ints, published: Ints) -> int:
     return int(((least == most) & (most >= 0)).sum())
 
 
+def _dropped_by_values(released: Dataset) -> bool:
+    """Tell whether a step that may drop records looked at sensitive columns."""
+    models = [model for step in released.steps for model in getattr(step, "models", ())]
+    return any(getattr(model, "sensitive", None) for model in models)
+
+
 def _told_by_dropping(
     original: Dataset, released: Dataset, columns: list[str], secrets: tuple[str, ...]
 ) -> dict[str, int] | None:
@@ -746,8 +815,7 @@ def _told_by_dropping(
     who are missing cannot be told.
     """
     models = [model for step in released.steps for model in getattr(step, "models", ())]
-    searched = any(getattr(model, "sensitive", None) for model in models)
-    if not searched or len(released) >= len(original) or warning(original, released, columns):
+    if not _dropped_by_values(released) or released.records >= original.records or warning(original, released, columns):
         return None
     sizes_asked = [model.k for model in models if model.kind == "k-anonymity"]
     enough = min([int(released.class_counts(columns).min()), *sizes_asked])
@@ -761,8 +829,8 @@ def _told_by_dropping(
     ids = np.full(len(original), -1, np.int64)
     ids[known] = numbers.reshape(-1)
     there = np.isin(original.row_ids, released.row_ids)
-    sizes = np.bincount(ids[known])
-    shown = np.bincount(ids[known & there], minlength=len(sizes))
+    sizes = add_counts(ids[known], _of(original.counts, known), 0)
+    shown = add_counts(ids[known & there], _of(original.counts, np.asarray(known & there)), len(sizes))
     missing = known & (shown[ids] == 0) & (sizes[ids] >= enough)
     told = np.zeros(len(original), np.bool_)
     for name in secrets:
@@ -771,7 +839,7 @@ def _told_by_dropping(
         np.minimum.at(low, ids[known], codes[known])
         np.maximum.at(high, ids[known], codes[known])
         told |= missing & (low == high)[ids]
-    return {"people": int(missing.sum()), "classes": len(np.unique(ids[missing])), "told": int(told.sum())}
+    return {"people": original.tally(missing), "classes": len(np.unique(ids[missing])), "told": original.tally(told)}
 
 
 def _coded_alike(original: Dataset, part: Dataset, released: Dataset, name: str) -> Ints | None:

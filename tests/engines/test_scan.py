@@ -16,7 +16,7 @@ from discretion.cli.app import run
 from discretion.context import BATCH_ROWS
 from discretion.data.dataset import Dataset
 from discretion.engines.duckdb import DuckdbRows, data_files
-from discretion.engines.scan import Scan
+from discretion.engines.scan import COUNT, FIRST, Scan
 from discretion.errors import DataError, PlanError
 from discretion.part import index
 from discretion.release.large import run_large, scan_data
@@ -160,6 +160,42 @@ def test_classes_after_steps_are_those_of_the_rows(kinds: tuple[str, ...], memor
         assert found.value == pytest.approx(expected.value, rel=1e-12)
     for measure in (dc.SampleUniqueness(), dc.AttackerRisk(attacker="marketer")):
         assert other.scores(measure)[0].value == pytest.approx(one.scores(measure)[0].value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("names", "by_place"),
+    [
+        (["age"], True),
+        (["region", "flag", "age"], True),
+        (["hours", "region"], True),
+        (["nothing", "sex"], True),
+        (["sex", "income"], False),
+        (["name"], False),
+        (["age", "wide"], False),
+    ],
+)
+def test_classes_of_files_are_those_of_a_group_by(
+    names: list[str], by_place: bool, tmp_path: Path, frame: pl.DataFrame
+) -> None:
+    rng = np.random.default_rng(2)
+    missing = pl.when(pl.Series(rng.random(ROWS) < 0.1)).then(None)
+    frame = frame.with_columns(
+        missing.otherwise(pl.col("age").cast(pl.Int8) - 50).alias("age"),
+        missing.otherwise("region").alias("region"),
+        missing.otherwise(pl.Series(rng.random(ROWS) < 0.5)).alias("flag"),
+        pl.lit(None, pl.String).alias("nothing"),
+        pl.Series("wide", rng.integers(-(2**62), 2**62, ROWS)),
+    )
+    for number, (start, stop) in enumerate([(0, 70_000), (70_000, 70_001), (70_001, ROWS)]):
+        frame[start:stop].write_parquet(tmp_path / f"part-{number}.parquet", row_group_size=33_000)
+    rows = DuckdbRows(data_files(tmp_path))
+    numbered = frame.select(names).with_row_index(FIRST)
+    naive = numbered.group_by(names).agg(pl.len().alias(COUNT), pl.col(FIRST).min()).sort(FIRST)
+    expected = naive.cast({COUNT: pl.Int64, FIRST: pl.Int64})
+    for found in (rows.classes(names), rows._counted_by_query(names)):
+        assert found.equals(expected, null_equal=True)
+        assert found.schema == expected.schema
+    assert (rows._counted_by_place(names) is not None) == by_place
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,39 @@ def test_a_release_of_files_is_that_of_memory(
     assert "random sample of" in " ".join(facts[1]["notes"])
 
 
+def test_rows_of_all_types_are_put_in_the_order_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Categories that differ between batches, texts longer than a word, dates and missing values come through."""
+    monkeypatch.setattr("discretion.release.large.PART_ROWS", 30_000)
+    rng, rows = np.random.default_rng(3), BATCH_ROWS + 500
+    numbers = rng.integers(0, 40, rows)
+    numbers[BATCH_ROWS:] += 40
+    frame = pl.DataFrame(
+        {
+            "place": pl.Series([f"the place of number {number}" for number in numbers], dtype=pl.Categorical),
+            "sex": pl.Series(rng.choice(["f", "m"], rows), dtype=pl.Enum(["m", "f"])),
+            "said": pl.Series([f"a text as long as number {number}" if number % 3 else None for number in numbers]),
+            "day": pl.Series(numbers.astype(np.int32)).cast(pl.Date),
+            "yes": pl.Series(rng.random(rows) < 0.5),
+        }
+    )
+    frame.write_parquet(tmp_path / "all.parquet")
+    plan = dc.Plan.from_dict(
+        {
+            "data": {"path": str(tmp_path / "all.parquet")},
+            "roles": {"sex": "quasi", **dict.fromkeys(["place", "said", "day", "yes"], "other")},
+            "confirmed_other": ["place", "said", "day", "yes"],
+            "steps": "none",
+            "requirements": [{"k-anonymity": {"k": 2}}],
+            "output": {"format": "parquet"},
+        }
+    )
+    plan.run(seed=11).write(tmp_path / "one")
+    run_large(plan, scan_data(plan), seed=11, publish=True).write(tmp_path / "other")
+    parts = [pl.read_parquet(part) for part in sorted((tmp_path / "other").glob("data-*.parquet"))]
+    assert len(parts) == 3
+    assert pl.read_parquet(tmp_path / "one" / "data.parquet").equals(pl.concat(parts), null_equal=True)
+
+
 def test_a_plan_is_refused_whole(folder: Path) -> None:
     steps = ["drop-identifiers", {"local-suppression": {"k": 3}}]
     limits = [{"learned-linkage": {"at_most": 0.1}}]

@@ -16,7 +16,7 @@ from discretion.cli.app import run
 from discretion.context import BATCH_ROWS
 from discretion.data.dataset import Dataset
 from discretion.engines.duckdb import DuckdbRows, data_files
-from discretion.engines.scan import Scan
+from discretion.engines.scan import COUNT, FIRST, Scan
 from discretion.errors import DataError, PlanError
 from discretion.part import index
 from discretion.release.large import run_large, scan_data
@@ -178,6 +178,42 @@ def test_classes_after_steps_are_those_of_the_rows(kinds: tuple[str, ...], memor
 
 
 @pytest.mark.parametrize(
+    ("names", "by_place"),
+    [
+        (["age"], True),
+        (["region", "flag", "age"], True),
+        (["hours", "region"], True),
+        (["nothing", "sex"], True),
+        (["sex", "income"], False),
+        (["name"], False),
+        (["age", "wide"], False),
+    ],
+)
+def test_classes_of_files_are_those_of_a_group_by(
+    names: list[str], by_place: bool, tmp_path: Path, frame: pl.DataFrame
+) -> None:
+    rng = np.random.default_rng(2)
+    missing = pl.when(pl.Series(rng.random(ROWS) < 0.1)).then(None)
+    frame = frame.with_columns(
+        missing.otherwise(pl.col("age").cast(pl.Int8) - 50).alias("age"),
+        missing.otherwise("region").alias("region"),
+        missing.otherwise(pl.Series(rng.random(ROWS) < 0.5)).alias("flag"),
+        pl.lit(None, pl.String).alias("nothing"),
+        pl.Series("wide", rng.integers(-(2**62), 2**62, ROWS)),
+    )
+    for number, (start, stop) in enumerate([(0, 70_000), (70_000, 70_001), (70_001, ROWS)]):
+        frame[start:stop].write_parquet(tmp_path / f"part-{number}.parquet", row_group_size=33_000)
+    rows = DuckdbRows(data_files(tmp_path))
+    numbered = frame.select(names).with_row_index(FIRST)
+    naive = numbered.group_by(names).agg(pl.len().alias(COUNT), pl.col(FIRST).min()).sort(FIRST)
+    expected = naive.cast({COUNT: pl.Int64, FIRST: pl.Int64})
+    for found in (rows.classes(names), rows._counted_by_query(names)):
+        assert found.equals(expected, null_equal=True)
+        assert found.schema == expected.schema
+    assert (rows._counted_by_place(names) is not None) == by_place
+
+
+@pytest.mark.parametrize(
     ("part", "said"),
     [
         (dc.LocalRecoding(k=3), "local-recoding needs all rows"),
@@ -249,6 +285,39 @@ def test_a_release_of_files_is_that_of_memory(
     for name in ("records", "records_suppressed", "smallest_class", "columns", "steps", "requirements"):
         assert facts[0][name] == facts[1][name], name
     assert "random sample of" in " ".join(facts[1]["notes"])
+
+
+def test_rows_of_all_types_are_put_in_the_order_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Categories that differ between batches, texts longer than a word, dates and missing values come through."""
+    monkeypatch.setattr("discretion.release.large.PART_ROWS", 30_000)
+    rng, rows = np.random.default_rng(3), BATCH_ROWS + 500
+    numbers = rng.integers(0, 40, rows)
+    numbers[BATCH_ROWS:] += 40
+    frame = pl.DataFrame(
+        {
+            "place": pl.Series([f"the place of number {number}" for number in numbers], dtype=pl.Categorical),
+            "sex": pl.Series(rng.choice(["f", "m"], rows), dtype=pl.Enum(["m", "f"])),
+            "said": pl.Series([f"a text as long as number {number}" if number % 3 else None for number in numbers]),
+            "day": pl.Series(numbers.astype(np.int32)).cast(pl.Date),
+            "yes": pl.Series(rng.random(rows) < 0.5),
+        }
+    )
+    frame.write_parquet(tmp_path / "all.parquet")
+    plan = dc.Plan.from_dict(
+        {
+            "data": {"path": str(tmp_path / "all.parquet")},
+            "roles": {"sex": "quasi", **dict.fromkeys(["place", "said", "day", "yes"], "other")},
+            "confirmed_other": ["place", "said", "day", "yes"],
+            "steps": "none",
+            "requirements": [{"k-anonymity": {"k": 2}}],
+            "output": {"format": "parquet"},
+        }
+    )
+    plan.run(seed=11).write(tmp_path / "one")
+    run_large(plan, scan_data(plan), seed=11, publish=True).write(tmp_path / "other")
+    parts = [pl.read_parquet(part) for part in sorted((tmp_path / "other").glob("data-*.parquet"))]
+    assert len(parts) == 3
+    assert pl.read_parquet(tmp_path / "one" / "data.parquet").equals(pl.concat(parts), null_equal=True)
 
 
 def test_a_plan_is_refused_whole(folder: Path) -> None:

@@ -21,6 +21,15 @@ def test_ties_are_broken_by_the_mix_of_the_row(n: int) -> None:
     assert break_ties(values, order, KEY).tolist() == sorted(range(n), key=lambda row: (x[row], mixed[row]))
 
 
+@pytest.mark.parametrize("block", [1, 7, 64, 999])
+def test_ties_are_broken_alike_whatever_the_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(1).choice([0.0, 1.0, *np.arange(2, 900)], 1000, p=[0.4, 0.1, *np.full(898, 0.5 / 898)])
+    values, order = sorted_with_order(x)
+    whole = break_ties(values, order, KEY)
+    monkeypatch.setattr("discretion.kernels.order._TIES", block)
+    assert break_ties(values, order, KEY).tolist() == whole.tolist()
+
+
 METHODS = [
     (dc.RankSwap(columns=["x"], percent=1), 50),
     (dc.BlockRankSwap(columns=["x"], percent=1), 50),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from discretion.context import BATCH_ROWS
 from discretion.data.read import text_to_parquet
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SPILL = "discretion-spill-"
+_FEW_PLACES, _FEW_TEXTS = 1 << 16, 1 << 12
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(i?)B", re.IGNORECASE)
 
 
@@ -123,6 +129,11 @@ class DuckdbRows:
 
     def classes(self, names: Sequence[str]) -> pl.DataFrame:
         """Count the combinations of values as they stand, in the order of their first rows."""
+        with _reading():
+            found = self._counted_by_place(names)
+        return self._counted_by_query(names) if found is None else found
+
+    def _counted_by_query(self, names: Sequence[str]) -> pl.DataFrame:
         import polars as pl
 
         starts = [sum(self._heights[:place]) for place in range(len(self.files))]
@@ -138,6 +149,87 @@ class DuckdbRows:
         kinds: dict[str, pl.DataType] = {name: self.kinds[name] for name in names}
         return frame.cast(pl.Schema({**kinds, COUNT: pl.Int64(), FIRST: pl.Int64()}))
 
+    def _counted_by_place(self, names: Sequence[str]) -> pl.DataFrame | None:
+        """Count in a table that has a place for each combination that may occur; None where these are too many.
+
+        Whole numbers lie between the bounds that the files give for them, which is checked; texts are listed first.
+        """
+        import polars as pl
+        import pyarrow.parquet as pq
+
+        from discretion.kernels.hashing import count_places
+
+        lines: list[_Line] = []
+        for name in names:
+            line = self._line(name)
+            most = min(self.room // 128, max(4 * self.height, _FEW_PLACES)) // math.prod(one.size for one in lines)
+            if line is None or not 0 < line.size <= most:
+                return None
+            lines.append(line)
+        counts: NDArray[Any] = np.zeros(math.prod(one.size for one in lines), "i8" if self.height >> 31 else "i4")
+        first = np.empty(len(counts), np.int64)
+        texts, start = [line.name for line in lines if line.texts is not None], 0
+        for part in self._parquet:
+            with pq.ParquetFile(part, read_dictionary=texts) as opened:
+                for batch in opened.iter_batches(BATCH_ROWS, columns=list(names)):
+                    places = np.zeros(batch.num_rows, np.int64)
+                    for line in lines:
+                        codes = line.codes(batch.column(line.name))
+                        if codes.size and not 0 <= codes.min() <= codes.max() < line.size:
+                            return None
+                        places *= line.size
+                        places += codes
+                    count_places(places, start, counts, first)
+                    start += batch.num_rows
+        used = np.flatnonzero(counts)
+        used = used[np.argsort(first[used])]
+        columns, left = [pl.Series(COUNT, counts[used].astype(np.int64)), pl.Series(FIRST, first[used])], used
+        for line in reversed(lines):
+            left, codes = np.divmod(left, line.size)
+            columns.insert(0, line.values(codes, self.kinds[line.name]))
+        return pl.DataFrame(columns)
+
+    def _line(self, name: str) -> _Line | None:
+        """Find within what bounds a column lies; None where that is not known, or its type is another."""
+        import polars as pl
+
+        kind = self.kinds[name]
+        if kind == pl.String:
+            return self._text_line(name)
+        if kind != pl.Boolean and (not kind.is_integer() or kind in (pl.UInt64, pl.Int128, pl.UInt128)):
+            return None
+        bounds, missing = [], False
+        for part in self._parquet:
+            metadata = _metadata(part)
+            place = [metadata.schema.column(one).path for one in range(metadata.num_columns)].index(name)
+            for number in range(metadata.num_row_groups):
+                column = metadata.row_group(number).column(place)
+                told = column.statistics
+                if told is None or not told.has_null_count:
+                    return None
+                missing |= told.null_count > 0
+                if told.has_min_max:
+                    bounds += [int(told.min), int(told.max)]
+                elif told.null_count < column.num_values:
+                    return None
+        return _Line(name, min(bounds), max(bounds) - min(bounds) + 1, missing) if bounds else None
+
+    def _text_line(self, name: str) -> _Line | None:
+        import pyarrow.parquet as pq
+
+        found: dict[str, int] = {}
+        missing = False
+        for part in self._parquet:
+            with pq.ParquetFile(part, read_dictionary=[name]) as opened:
+                for batch in opened.iter_batches(BATCH_ROWS, columns=[name]):
+                    column = batch.column(0)
+                    missing |= column.null_count > 0
+                    for text in column.dictionary.to_pylist() if len(column.dictionary) <= _FEW_TEXTS else ():
+                        found.setdefault(text, len(found))
+                    if max(len(found), len(column.dictionary)) > _FEW_TEXTS:
+                        return None
+        return _Line(name, 0, len(found), missing, found)
+
     def _connection(self) -> duckdb.DuckDBPyConnection:
         import duckdb
 
@@ -146,6 +238,46 @@ class DuckdbRows:
         connection.execute("SET enable_progress_bar = false")
         connection.execute("SET enable_external_file_cache = false")  # it holds the files in memory up to the limit
         return connection
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The values that a column may have, as whole numbers from 0 on; the last is what is missing, if anything is."""
+
+    name: str
+    low: int
+    different: int
+    missing: bool
+    texts: Mapping[str, int] | None = None
+
+    @property
+    def size(self) -> int:
+        return self.different + self.missing
+
+    def codes(self, column: Any) -> NDArray[np.int64]:
+        """Give the number of each value."""
+        import polars as pl
+        import pyarrow.compute as pc
+
+        if self.texts is not None:
+            known = [self.different if text is None else self.texts[text] for text in column.dictionary.to_pylist()]
+            rows: NDArray[np.int32] = pc.fill_null(column.indices, -1).to_numpy()
+            return np.array([*known, self.different], np.int64)[rows]
+        series = pl.Series(pl.from_arrow(column))
+        series = series.cast(pl.UInt8) if series.dtype == pl.Boolean else series
+        codes: NDArray[np.int64] = series.fill_null(self.low).to_numpy().astype(np.int64) - self.low
+        if series.null_count():
+            codes[series.is_null().to_numpy()] = self.different
+        return codes
+
+    def values(self, codes: NDArray[np.int64], kind: pl.DataType) -> pl.Series:
+        """Give the values of some numbers."""
+        import polars as pl
+
+        if self.texts is not None:
+            return pl.Series(self.name, [*self.texts, None], kind).gather(codes)
+        series = pl.Series(self.name, codes + self.low).cast(kind)
+        return pl.select(pl.when(pl.Series(codes < self.different)).then(series)).to_series().alias(self.name)
 
 
 def _bytes(memory: str) -> int:

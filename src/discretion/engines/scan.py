@@ -219,50 +219,46 @@ class _Tried:
         return cls(probe.columns, done._frame.clear(), done._changed, done.schema, levels, gone)
 
 
-@dataclass(frozen=True)
-class _Replacement:
-    """Puts columns that were rewritten in memory in place, batch by batch."""
-
-    kind: str
-    perturbs: bool
-    file: Path
-    kinds: Mapping[str, pl.DataType]
-    levels: Mapping[str, Level]
-
-    def perform(self, data: Dataset, decision: Any, ctx: Context) -> Dataset:  # noqa: ARG002
-        """Read the rows of the batch from its group of the file."""
-        import polars as pl
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(self.file) as opened:
-            frame = pl.DataFrame(pl.from_arrow(opened.read_row_group(ctx.first_batch)))
-        new = data.with_columns({name: frame[name].cast(kind) for name, kind in self.kinds.items()}, levels=self.levels)
-        hidden = {name: frame[_HIDDEN + name].to_numpy() for name in self.kinds if _HIDDEN + name in frame.columns}
-        return new.with_columns({}, suppressed=hidden) if hidden else new
-
-
 class _Spool:
-    """A column of all rows in a private file without a name, read batch by batch; gone with the process."""
+    """Columns of all rows in a private file without a name, read batch by batch; gone with the process."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the column is read
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the columns are read
         weakref.finalize(self, self._file.close)
         self._ends = [0]
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def add(self, values: pl.Series) -> None:
-        """Add the values of the next batch, of whatever type they have there."""
-        values.to_frame().write_ipc_stream(self._file)
+    def add(self, values: pl.DataFrame) -> None:
+        """Add the values of the next batch, of whatever types they have there."""
+        values.write_ipc_stream(self._file)
         self._ends.append(self._file.tell())
 
-    def batch(self, number: int) -> pl.Series:
+    def batch(self, number: int) -> pl.DataFrame:
         """Give the values of a batch."""
         import polars as pl
 
         self._file.seek(self._ends[number])
-        return pl.read_ipc_stream(io.BytesIO(self._file.read(self._ends[number + 1] - self._ends[number])))[:, 0]
+        return pl.read_ipc_stream(io.BytesIO(self._file.read(self._ends[number + 1] - self._ends[number])))
+
+
+@dataclass(frozen=True)
+class _Replacement:
+    """Puts columns that were rewritten in memory in place, batch by batch."""
+
+    kind: str
+    perturbs: bool
+    spool: _Spool
+    kinds: Mapping[str, pl.DataType]
+    levels: Mapping[str, Level]
+
+    def perform(self, data: Dataset, decision: Any, ctx: Context) -> Dataset:  # noqa: ARG002
+        """Read the rows of the batch."""
+        frame = self.spool.batch(ctx.first_batch)
+        new = data.with_columns({name: frame[name].cast(kind) for name, kind in self.kinds.items()}, levels=self.levels)
+        hidden = {name: frame[_HIDDEN + name].to_numpy() for name in self.kinds if _HIDDEN + name in frame.columns}
+        return new.with_columns({}, suppressed=hidden) if hidden else new
 
 
 class Scan(Dataset):
@@ -385,7 +381,7 @@ class Scan(Dataset):
 
         found, spools = [], self._spooled(columns)
         for number in range(len(spools[0])):
-            data = self._like(pl.DataFrame([spool.batch(number) for spool in spools]))
+            data = self._like(pl.concat([spool.batch(number) for spool in spools], how="horizontal"))
             found.append(look(Piece(data, 0, len(data), number * BATCH_ROWS)))
         return found
 
@@ -396,7 +392,7 @@ class Scan(Dataset):
             with spilling():
                 for frame in _evenly(data.frame for data in self.stream(lacking)):
                     for name, spool in made.items():
-                        spool.add(frame[name])
+                        spool.add(frame.select(name))
             self._spools.update(made)
             others = [name for name in self._spools if name not in columns]
             for name in others[: max(0, len(self._spools) - _OPEN)]:
@@ -731,14 +727,15 @@ class Scan(Dataset):
         touched = frozenset(done.changed)
         if len(done) != len(self):
             raise PlanError(f"{method.kind} drops records, which data that stays in its files cannot follow")
-        file = self.store.spill / f"columns-{len(self.pending)}.parquet"
         names = [name for name in done.columns if name in touched]
         hidden = [pl.Series(_HIDDEN + name, done.suppressed(name)) for name in names if name in done.suppressed_cells]
+        kept, spool = done.frame.select(*names, *hidden), _Spool(self.store.spill)
         with spilling():
-            done.frame.select(*names, *hidden).write_parquet(file, row_group_size=BATCH_ROWS)
+            for start in range(0, len(kept), BATCH_ROWS):
+                spool.add(kept[start : start + BATCH_ROWS])
         kinds = {name: done.frame.schema[name] for name in names}
         levels = {name: one_level(name, level) for name, level in done.levels.items() if name in touched}
-        step = _Replacement(method.kind, method.perturbs, file, kinds, levels)
+        step = _Replacement(method.kind, method.perturbs, spool, kinds, levels)
         first = next(self.stream())
         new = self._derived(step.perform(first, None, ctx))
         used = ctx.stream is not None and ctx.stream.used is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,6 +53,16 @@ def _sums(words: Keys, keys: Keys, sums: Keys) -> None:
 
 _FIRST_TABLE = 1 << 15
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden ratio: multiplying by it spreads the bits
+
+
+@lean_kernel
+def count_places(places: Ints, start: int, counts: NDArray[np.signedinteger[Any]], first: Ints) -> None:
+    """Add rows to the counts of their places, and note the first row of each; the rows are numbered from `start`."""
+    for row in range(places.size):
+        place = places[row]
+        if counts[place] == 0:
+            first[place] = start + row
+        counts[place] += 1
 
 
 def dense_ids_by_address(keys: Keys, radix: int) -> tuple[Ints32, Ints, Ints]:

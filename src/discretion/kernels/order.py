@@ -31,6 +31,7 @@ def places(ranked: NDArray[Any], values: NDArray[Any], side: Literal["left", "ri
 KEY_BYTES = 16
 _ROUNDS = 27
 _BLOCK = 16_384  # words of a block stay in the processor's cache
+_TIES = 1 << 18  # sorted values whose ties are broken together
 
 
 def keyed_mix(positions: NDArray[np.integer], key: bytes) -> NDArray[np.uint64]:
@@ -132,21 +133,39 @@ def _put_by_label(label_of: Ints, codes: Ints, places: Ints, listed: Ints) -> No
 def break_ties(values: Floats, order: Order, key: bytes) -> Order:
     """Return an order in which rows of equal values stand by the keyed mix of their row number, not by the number.
 
-    `values` are sorted, `order` has the row of each. Time O(n).
+    `values` are sorted, `order` has the row of each. Time O(n), by blocks that stay in the processor's cache: memory
+    that of the order, and of the largest block of equal values.
     """
+    n = len(values)
+    groups = 0  # of equal values, but for one that begins the order: so many bits of a key are theirs
+    for start in range(0, n, _TIES):
+        same = values[start + 1 : start + _TIES + 2] == values[start : start + _TIES + 1][: max(n - 1 - start, 0)]
+        groups += int(np.count_nonzero(same[1:] > same[:-1]))
+    width = np.uint64(max(groups.bit_length(), 1))
+    broken = order.copy()
+    start = 0
+    while start < n:
+        stop = min(start + _TIES, n)
+        if stop < n:
+            stop = int(np.searchsorted(values, values[stop - 1], side="right"))
+        _break(values[start:stop], broken[start:stop], key, width)
+        start = stop
+    return broken
 
+
+def _break(values: Floats, order: Order, key: bytes, width: np.uint64) -> None:
+    """Put the rows of equal values in their order; no group of them goes beyond the block."""
     same = values[1:] == values[:-1]
     inside = np.zeros(len(values), np.bool_)
     inside[1:] |= same
     inside[:-1] |= same
     tied = np.flatnonzero(inside)
     rows = order[tied]
-    groups = np.cumsum(np.concatenate([[False], ~same])[tied])
-    width = np.uint64(max(int(groups[-1]).bit_length(), 1) if len(groups) else 1)
-    keys = (groups.astype(np.uint64) << (np.uint64(64) - width)) | (keyed_mix(rows, key) >> width)
-    broken = order.copy()
-    broken[tied] = rows[key_order(keys)]
-    return broken
+    keys = np.cumsum(np.concatenate([[False], ~same])[tied], dtype=np.uint64) << (np.uint64(64) - width)
+    mixed = keyed_mix(rows, key)
+    mixed >>= width
+    keys |= mixed
+    order[tied] = rows[key_order(keys)]
 
 
 def _fits_radix(n: int) -> bool:
@@ -161,9 +180,13 @@ def _merge_order(values: Floats) -> Order:
 def _radix_order(values: Floats) -> tuple[Floats, Order]:
     """Sort the bits of floats: those of negative numbers flipped, the rest lifted above them, they sort as integers."""
     bits = (values + 0.0).view(np.uint64)  # adding 0.0 turns −0.0 into 0.0 and copies
-    bits ^= (bits.view(np.int64) >> 63).view(np.uint64) | _SIGN
+    for start in range(0, bits.size, _BLOCK):
+        block = bits[start : start + _BLOCK]
+        block ^= (block.view(np.int64) >> 63).view(np.uint64) | _SIGN
     bits, order = _radix_keys(bits)
-    bits ^= (~bits.view(np.int64) >> 63).view(np.uint64) | _SIGN
+    for start in range(0, bits.size, _BLOCK):
+        block = bits[start : start + _BLOCK]
+        block ^= (~block.view(np.int64) >> 63).view(np.uint64) | _SIGN
     return bits.view(np.float64), order
 
 

@@ -54,10 +54,10 @@ class Ordered:
 
     def require_spread(self) -> None:
         """Raise if the column has no values or only one."""
-        present = self.places[~np.isnan(self.places)]
-        if not len(present):
+        low, high = (float(end.reduce(self.places, initial=np.nan)) for end in (np.fmin, np.fmax))
+        if np.isnan(low):
             raise DataError(f"column {self.column!r} has no values")
-        if present.min() == present.max():
+        if low == high:
             raise DataError(f"column {self.column!r} is constant: all {len(self.places)} values are equal or missing")
 
     def place(self, value: float | str) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from discretion.context import Context
+from discretion.context import BATCH_ROWS, Context
 from discretion.data.dataset import Dataset
 from discretion.errors import DataError
 from discretion.kernels.arrays import Floats
@@ -86,7 +86,8 @@ def _moved(series: pl.Series, to: NDArray[Any], origin: NDArray[Any]) -> pl.Seri
     if series.dtype == pl.Float64 and not series.null_count():
         values = series.to_numpy()
         moved = np.empty_like(values) if len(to) == len(values) else values.copy()
-        moved[to] = values[origin]
+        for start in range(0, len(to), BATCH_ROWS):
+            moved[to[start : start + BATCH_ROWS]] = values[origin[start : start + BATCH_ROWS]]
         return pl.Series(series.name, moved)
     rows = np.arange(len(series), dtype=np.uint32)
     rows[to] = origin

@@ -267,7 +267,7 @@ def _sorted(files: Sequence[Path], target: Path, start: int, order: Path) -> str
     """Put the rows of a bucket in order, and write them as a part of the release."""
     import polars as pl
 
-    frame = pl.concat([pl.read_ipc(file) for file in files])
+    frame = pl.concat([pl.read_ipc(file) for file in files], rechunk=True)
     part = frame[key_order(frame[large.KEY].to_numpy())]
     with whole(target) as new:
         part.drop(large.KEY, large.PLACE).write_parquet(new, compression="snappy")

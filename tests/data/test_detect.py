@@ -536,6 +536,8 @@ SAFE_HARBOR_VALUES: dict[str, tuple[str, list[str]]] = {
     "coordinates": ("quasi", [f"47.{d[:4]}, -122.{d[4:]}" for d in _digits(8)]),
     "dates": ("quasi", [f"{i % 12 + 1}/{i % 28 + 1}/{i % 90 + 10}" for i in range(400)]),
     "dates in words": ("quasi", [f"March {i % 28 + 1}, {1950 + i % 60}" for i in range(400)]),
+    "dates with a month between": ("quasi", [f"{i % 28 + 1:02d}-Jan-{1950 + i % 60}" for i in range(400)]),
+    "dates as text of digits": ("quasi", [f"{1950 + i % 60}{i % 12 + 1:02d}{i % 28 + 1:02d}" for i in range(400)]),
     "telephone": ("identifier", [f"({d[:3]}) {d[3:6]}-{d[6:]}" for d in _digits(10)]),
     "fax": ("identifier", [f"1-{d[:3]}-{d[3:6]}-{d[6:]} x12" for d in _digits(10)]),
     "e-mail": ("identifier", [f"p{d}@example.org" for d in _digits(2)]),
@@ -545,6 +547,10 @@ SAFE_HARBOR_VALUES: dict[str, tuple[str, list[str]]] = {
     "account": ("identifier", [f"{d[:4]} {d[4:8]} {d[8:12]} {d[12:]}" for d in _digits(16)]),
     "vehicle": ("identifier", [f"1HGCM{d[:4]}X{d[4:]}" for d in _digits(11)]),
     "device": ("identifier", [":".join(h[i : i + 2] for i in range(0, 12, 2)) for h in _hex(6)]),
+    "device number": ("identifier", [f"(01){d}(21)AB{d[:4]}" for d in _digits(14)]),
+    "page of a person": ("identifier", [f"example.org/people/{d}" for d in _digits(2)]),
+    "name on a network": ("identifier", [f"@{_FIRST[i % 9].lower()}{i % 90}" for i in range(400)]),
+    "biometric": ("identifier", _hex(16)),
     "web address": ("identifier", [f"https://example.org/{d}" for d in _digits(2)]),
     "IP address": ("identifier", [f"10.0.0.{i % 200}" for i in range(400)]),
     "photograph": ("identifier", [f"faces/{d}.JPG" for d in _digits(2)]),
@@ -558,6 +564,15 @@ def test_safe_harbor_identifiers_by_value(kind: str) -> None:
     (proposal,) = propose(pl.DataFrame({"v17": [*cells, *cells[:200]]}))
     assert (proposal.role, proposal.confidence) == (role, "high"), proposal
     assert "of the values" in proposal.reason and proposal.column == "v17"
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_dates_written_as_numbers(kind: type) -> None:
+    dates = [kind(f"{1950 + i % 60}{i % 12 + 1:02d}{i % 28 + 1:02d}") for i in range(400)]
+    (proposal,) = propose(pl.DataFrame({"v17": dates}))
+    assert (proposal.role, proposal.type, proposal.confidence) == ("quasi", "nominal", "high"), proposal
+    amounts = np.random.default_rng(1).integers(18_000_000, 21_000_000, 400).astype(kind)
+    assert "dates" not in propose(pl.DataFrame({"v17": amounts}))[0].reason
 
 
 @pytest.mark.parametrize(

@@ -71,3 +71,14 @@ def test_global_recoding_has_the_same_intervals() -> None:
     mine = dc.Recode(column="age", cuts=cuts)(want.select("age"))["age"]
     pairs = want.with_columns(mine=mine).group_by("rec").agg(pl.col("mine").n_unique())
     assert pairs["mine"].max() == 1 and mine.n_unique() == pairs.height
+
+
+def test_top_and_bottom_coding() -> None:
+    """`topBotCoding` puts a number where ours puts a label: the same records, the others untouched."""
+    expend = table("in_testdata.csv").select(pl.col("expend").cast(pl.Float64))
+    golden = table("09_topBotCoding_testdata_expend.csv")
+    for method, want in (
+        (dc.TopCode(column="expend", at=9e7, replace="flag", label="91000000"), golden["top"]),
+        (dc.BottomCode(column="expend", at=1e6, replace="flag", label="500000"), golden["bottom"]),
+    ):
+        assert method(expend)["expend"].cast(pl.Float64).to_list() == want.cast(pl.Float64).to_list()

@@ -161,11 +161,28 @@ class Pattern:
     direct: bool = False
 
 
+_COMPACT_DATE = r"^(?:18|19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])$"
+"""Year, month and day as one number: 20240301."""
 PATTERNS: tuple[Pattern, ...] = (
     Pattern("e-mail addresses", r"^[^@\s]+@[^@\s]+\.[A-Za-z]{2,}$", "identifier", "nominal", True),
-    Pattern("links", r"^(?i:https?://|www\.)\S+$", "identifier", "nominal", True),
+    Pattern(
+        "links",
+        r"^(?i:https?://|www\.)\S+$|^(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}/[^\s|]+$",
+        "identifier",
+        "nominal",
+        True,
+    ),
+    Pattern("names of accounts (@…)", r"^@[A-Za-z0-9_.-]{2,30}$", "identifier", "nominal", True),
     Pattern("IBANs", r"^[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?$", "identifier", "nominal", True),
     Pattern("MAC addresses", r"^(?i:[0-9a-f]{2}[:-]){5}(?i:[0-9a-f]{2})$", "identifier", "nominal", True),
+    Pattern("numbers of devices (UDI)", r"^\(01\) ?\d{14}(?: ?\(\d\d\).*)?$", "identifier", "nominal", True),
+    Pattern(
+        "hashes, as of fingerprints",
+        r"^(?i:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})$",
+        "identifier",
+        "nominal",
+        True,
+    ),
     Pattern("UUIDs", r"^\{?(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\}?$", "identifier", "nominal", True),
     Pattern(
         "pictures or recordings",
@@ -220,8 +237,8 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         "dates",  # that are not read as such: they stay text
-        r"^\d{1,2}[./-]\d{1,2}[./-]\d{2}$|^(?i:\d{1,2}\.? )?(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-        r"\.?(?: \d{1,2})?,? \d{4}$",
+        r"^\d{1,2}[./-]\d{1,2}[./-]\d{2}$|^(?i:\d{1,2}\.?[ -]?)?(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+        r"[a-z]*\.?(?: \d{1,2})?,?[ -]?\d{4}$|^\d{1,2}[ -][A-Za-z]{3}[ -]\d{2}$|" + _COMPACT_DATE,
         "quasi",
         "nominal",
     ),
@@ -359,6 +376,19 @@ class _Facts:
     def most(self) -> int:
         """Records that have the commonest value."""
         return self._counts[1]
+
+    @cached_property
+    def shape(self) -> tuple[Pattern, float] | None:
+        """The pattern that most values have, and their share; whole numbers have only that of dates."""
+        import polars as pl
+
+        if self.is_text:
+            return pattern_of(self.sample.cast(pl.String))
+        if not self.whole or self.labelled or not self.kind.is_numeric():
+            return None
+        numbers = self.sample.drop_nulls()
+        between = float(numbers.is_between(18_000_101, 20_991_231).mean() or 0)  # type: ignore[arg-type]
+        return pattern_of(numbers.cast(pl.Int64).cast(pl.String), _NEARLY_ALL) if between > _NEARLY_ALL else None
 
     @property
     def named(self) -> tuple[Role, str] | None:
@@ -639,8 +669,8 @@ def _propose(facts: _Facts) -> Proposal:
         return give("identifier", found[0], found[1], "nominal")
     named = facts.named
     texts = facts.sample.cast(str) if facts.is_text else None
-    if texts is not None and (shape := pattern_of(texts)) is not None:
-        pattern, share = shape
+    if facts.shape is not None:
+        pattern, share = facts.shape
         role = named[0] if named is not None and named[0] != "identifier" else pattern.role
         return give(role, f"{share:.0%} of the values look like {pattern.what}", "high", pattern.type)
     if texts is not None and has_sets(texts):
@@ -656,8 +686,8 @@ def _person_number(facts: _Facts) -> tuple[str, Confidence] | None:
     texts = facts.sample.cast(str) if facts.is_text else None
     if texts is None and not (facts.whole and not facts.labelled):
         return None
-    shape = None if texts is None else pattern_of(texts)
-    if shape is not None and (shape[0].direct or shape[0].type == "date"):
+    shape = facts.shape
+    if shape is not None and (shape[0].direct or shape[0].what == "dates"):
         return None
     again = facts.distinct < facts.present
     if facts.says_person_number:
@@ -723,8 +753,8 @@ def _recurs(facts: _Facts) -> bool:
 def _identifier(facts: _Facts) -> tuple[str, Confidence] | None:
     """Say why a column names persons, if it does."""
     texts = facts.sample.cast(str) if facts.is_text else None
-    if texts is not None and (shape := pattern_of(texts)) is not None:
-        pattern, share = shape
+    if facts.shape is not None:
+        pattern, share = facts.shape
         return (f"{share:.0%} of the values look like {pattern.what}", "high") if pattern.direct else None
     named = facts.named
     if texts is not None and facts.distinct > _FEW_VALUES and (named is None or named[0] == "identifier"):

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.learning.columns import Purpose, code_together, compare_column, on_a_line, reading_of
+from discretion.learning.columns import Purpose, code_together, compare_column, labels_of, on_a_line, reading_of
 
 N = 60
 ORDER = ["low", "middle", "high"]
@@ -129,3 +129,12 @@ def test_a_generalized_value_agrees_with_all_below_it_and_a_range_with_all_insid
         assert column.alike is not None and not column.is_incomparable
         of = [column.alike[int(code)] for code in column.known]
         assert [{column.values[c] for c in codes if c >= 0} for codes in of] == [set(labels) for labels in wanted]
+
+
+def test_labels_stand_in_their_declared_order_where_it_has_all_of_them() -> None:
+    frame = pl.DataFrame({"a": ["high", "low", "high", None]})
+    labels = labels_of(dc.Dataset(frame, orders={"a": ORDER}), "a")
+    assert labels.ordered and labels.names == ("low", "high") and labels.codes.tolist() == [1, 0, 1, -1]
+    for order in (["low", "middle"], None):
+        labels = labels_of(dc.Dataset(frame, orders={} if order is None else {"a": order}), "a")
+        assert not labels.ordered and labels.names == ("high", "low")

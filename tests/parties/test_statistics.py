@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from discretion.errors import DataError, RequirementNotMet
 from discretion.parties.session import compute, load_local
 from discretion.parties.sharing import Sharing, load_mpyc
+from discretion.parties.statistics import Local, Run
 from tests.parties.harness import COLUMNS, agreed, alone, people
 
 FEW = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -353,3 +354,21 @@ def test_moments_and_linear_regression_are_right_to_ten_decimals(sharing: Sharin
     assert np.abs(means - frame.to_numpy().mean(0)).max() < 1e-10
     cov = found(sharing, agreement, frame, {"covariance": every}, **unit)["covariance"]
     assert np.abs(cov - np.cov(frame.to_numpy(), rowvar=False)).max() < 1e-10
+
+
+class _Drawn:
+    """Noise that notes what it was asked to hide, in steps of the grid of 1/4096, and is none."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def draw(self, sensitivity: int) -> int:
+        self.asked.append(sensitivity)
+        return 0
+
+
+def test_noise_hides_what_one_person_changes_all_sums_by(sharing: Sharing, agreement: Any) -> None:
+    noise = _Drawn()
+    run = Run(agreement, Local(3, {}, {}), sharing, noise)  # type: ignore[arg-type]
+    run.sums([lambda: np.array([0.25, 0.5]), lambda: np.ones(2)], 2.00001)
+    assert noise.asked == [8193, 8193]  # 2.00001 in steps, upward: a step less would hide a little less

@@ -14,7 +14,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.schema import Schema
 from discretion.model import PrivacyModel
 from discretion.part import parse
-from discretion.policy.policy import Demand, shortfall
+from discretion.policy.policy import Demand, narrower, shortfall
 from discretion.tables.rules.rule import Rule
 from discretion.tables.tabulate import tabulate
 
@@ -141,3 +141,13 @@ def test_what_cannot_be_compared_is_weaker() -> None:
     looser = Demand(parse({"distance-linkage": {}}), at_most=0.2, at_least=0.1)
     assert shortfall(looser, plain) == ["`at_most` is 0.2, 0.1 is demanded"]
     assert shortfall(Demand(parse({"distance-linkage": {}}), at_least=0.1), plain)
+
+
+def test_a_line_for_some_sensitive_columns_is_told_from_a_weaker_one() -> None:
+    def demand(l: int, *sensitive: str) -> Demand:  # noqa: E741
+        return Demand(parse({"distinct-l-diversity": {"l": l, "columns": ["a"], "sensitive": [*sensitive]}}))
+
+    assert narrower(demand(3, "s"), demand(2, "s", "t")) == ("s",)
+    assert narrower(demand(2, "s"), demand(3, "s", "t")) == ()
+    k = Demand(parse({"k-anonymity": {"k": 3, "columns": ["a"]}}))
+    assert narrower(k, k) == narrower(k, demand(2, "s")) == narrower(demand(2, "s"), k) == ()

@@ -100,3 +100,11 @@ def test_smallest_class_guides_searches() -> None:
 def test_parameters_out_of_range(model: str, fields: dict[str, object]) -> None:
     with pytest.raises(dc.PlanError):
         getattr(dc, model)(**fields)
+
+
+def test_the_worst_of_several_sensitive_columns_decides() -> None:
+    frame = pl.DataFrame({"q": [0, 0, 1, 1], "s": ["a", "b", "a", "b"], "t": ["c", "c", "c", "d"]})
+    verdict = dc.DistinctLDiversity(l=2, columns=["q"], sensitive=["s", "t"])(frame)
+    assert verdict.value == 1 and verdict.detail["per_column"] == {"s": 2, "t": 1}
+    near = dc.TCloseness(t=0.3, distance="equal", columns=["q"], sensitive=["s", "t"])(frame)
+    assert near.value == max(near.detail["per_column"].values()) > min(near.detail["per_column"].values())

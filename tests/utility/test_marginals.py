@@ -63,6 +63,8 @@ def test_missing_counts() -> None:
     assert found["total-variation"] == pytest.approx(0.5)
     assert found["kolmogorov"] == pytest.approx(0.5)
     assert found["wasserstein"] == pytest.approx(0.5 * (1 / 4) * (2 / 3) + 0.5)
+    both = figures(pl.DataFrame({"a": [1.0, 2, 4, None]}), y)
+    assert both["wasserstein"] == pytest.approx(0.5 * (1 / 6 * 1 / 3 + 1 / 6 * 2 / 3) + 0.25)
     gone = figures(x, pl.DataFrame({"a": [None] * 3}, schema={"a": pl.Float64}))
     assert [gone[name] for name in ("hellinger", "total-variation", "kolmogorov", "wasserstein")] == [1, 1, 1, 1]
 

@@ -551,7 +551,7 @@ class GroupAttack(RiskShare, kind="group-attack"):
         return f"{self.kind}: {short}" if short else ""
 
     def _by_classes(self, original: Scan, released: Scan) -> bool:
-        """Tell whether classes with their sensitive values are enough: these are true, and no class tells by its gap."""
+        """Tell whether classes with their values are enough: these are true, and no class tells by its gap."""
         if self.published == "total" or self.truth == "released":
             return self.published == "values"
         if released.lost_records and not self.coalition and _dropped_by_values(released):
@@ -824,13 +824,13 @@ def _told_by_dropping(
     if any(codes is None for codes in coded):
         return None
     keys = np.column_stack([codes for codes in coded if codes is not None])
-    known = (keys >= 0).all(axis=1)
+    known = np.asarray((keys >= 0).all(axis=1), np.bool_)
     _, numbers = np.unique(keys[known], axis=0, return_inverse=True)
     ids = np.full(len(original), -1, np.int64)
     ids[known] = numbers.reshape(-1)
-    there = np.isin(original.row_ids, released.row_ids)
+    kept = known & np.isin(original.row_ids, released.row_ids)
     sizes = add_counts(ids[known], _of(original.counts, known), 0)
-    shown = add_counts(ids[known & there], _of(original.counts, np.asarray(known & there)), len(sizes))
+    shown = add_counts(ids[kept], _of(original.counts, kept), len(sizes))
     missing = known & (shown[ids] == 0) & (sizes[ids] >= enough)
     told = np.zeros(len(original), np.bool_)
     for name in secrets:

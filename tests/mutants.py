@@ -2,7 +2,7 @@
 
 `python -m tests.mutants learning --places 40` draws places of a room by a seed, writes a copy of the package with one
 comparison, sum, product or Boolean operator changed, and runs tests on it: those that bear the file's name, those that
-name what it defines, most often first, and others of the room, `--files` in all (`--tests` names others, `--only` a
+import it, those that name what it defines, most often first, and others of the room, `--files` in all (`--tests` names others, `--only` a
 part of the room's files). A change that no test fails on is printed with its line. Changes that cannot be seen from
 outside (the order of equal summands, a limit of work) are counted as missed, too.
 """
@@ -69,13 +69,16 @@ def tests_of(path: Path, room: str, most: int) -> list[str]:
     body = ast.parse(path.read_text(encoding="utf-8")).body
     public = "|".join(node.name for node in body if isinstance(node, ast.ClassDef) and node.name[0] != "_")
     module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    imported = re.compile(rf"\b{re.escape(module)}\b")
     named = re.compile(rf"\b({re.escape(module)}|dc\.({public or path.stem}))\b")
     found = {}
     for test in sorted((ROOT / "tests").rglob("test_*.py")):
         here = room in test.relative_to(ROOT / "tests").parts[:1]
-        uses = len(named.findall(test.read_text(encoding="utf-8")))
+        text = test.read_text(encoding="utf-8")
+        uses = len(named.findall(text))
         if here or uses:
-            found[str(test.relative_to(ROOT))] = (here and path.stem in test.stem, here and uses > 0, uses)
+            bears, direct = here and path.stem in test.stem, imported.search(text) is not None
+            found[str(test.relative_to(ROOT))] = (bears, direct, here and uses > 0, uses)
     return sorted(found, key=lambda test: found[test], reverse=True)[:most]
 
 

@@ -2,9 +2,9 @@
 
 `python -m tests.mutants learning --places 40` draws places of a room by a seed, writes a copy of the package with one
 comparison, sum, product or Boolean operator changed, and runs tests on it: those that bear the file's name, those that
-import it, those that name what it defines, most often first, and others of the room, `--files` in all (`--tests` names others, `--only` a
-part of the room's files). A change that no test fails on is printed with its line. Changes that cannot be seen from
-outside (the order of equal summands, a limit of work) are counted as missed, too.
+import it, those that name what it defines, most often first, and others of the room, `--files` in all (`--tests` names
+others, `--only` a part of the room's files). A change that no test fails on is printed with its line. Changes that
+cannot be seen from outside (the order of equal summands, a limit of work) are counted as missed, too.
 """
 
 from __future__ import annotations

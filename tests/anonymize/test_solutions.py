@@ -70,6 +70,11 @@ def test_picture_is_readable_svg() -> None:
     root = ET.fromstring(picture)
     dots = [item for item in root.iter() if item.tag.endswith("circle") and len(item)]
     assert 1 <= len(dots) <= len(found.space)
+    places = {(float(dot.get("cx", "nan")), dot[0].text or "") for dot in dots}
+    share = {text: float(text.split(" suppressed")[0].rsplit(" ", 1)[1].rstrip("%")) / 100 for _, text in places}
+    most = max(place for place, _ in places)
+    ends = [(place - 74) / (most - 74) for place, _ in places]  # from the axis, in proportion to what is suppressed
+    assert ends == pytest.approx([share[text] / max(share.values()) for _, text in places], abs=0.01)
     words = " ".join(item.text or "" for item in root.iter())
     assert "limit" in words and "optimal" in words and "age" in words
     flat = anonymize(dataset(frame(2, 200)), [dc.KAnonymity(k=1)])

@@ -273,3 +273,13 @@ def test_the_square_of_frequencies() -> None:
     done = cells.round_controlled(5)
     assert done.steps == 0 and np.abs(released(done.cells) - cells.value).max() < 5
     assert np.abs(cells.relations().dot(released(done.cells))).max() == 0
+
+
+def test_loss_says_how_far_cells_moved() -> None:
+    done = table(np.array([[4, 6], [3, 9]])).round_random(5, seed=2).cells
+    moved, loss = np.abs(released(done) - done.value), done.loss()
+    some = done.value > 0
+    assert loss["changed"] == (moved > 0).sum() and loss["largest_change"] == moved.max()
+    assert loss["mean_change"] == pytest.approx(moved.mean())
+    assert loss["root_mean_square_change"] == pytest.approx(np.sqrt((moved**2).mean()))
+    assert loss["mean_relative_change_percent"] == pytest.approx(100 * (moved[some] / done.value[some]).mean())

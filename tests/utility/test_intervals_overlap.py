@@ -92,3 +92,10 @@ def test_bad_input() -> None:
         dc.IntervalOverlap(columns=["g"], target="a")(x, x)
     with pytest.raises(dc.DataError, match="fewer than two values"):
         dc.IntervalOverlap(columns=["a"])(x, x.with_columns(pl.lit(None, pl.Float64).alias("a")))
+
+
+def test_a_shift_is_counted_in_standard_errors_of_the_original() -> None:
+    x = pl.DataFrame({"a": [0.0, 1.0, 2.0, 3.0]})
+    error = np.std(x["a"].to_numpy(), ddof=1) / 2
+    moved = dc.IntervalOverlap(columns=["a"])(x, x + 0.5).detail["estimates"]["a"]
+    assert moved["shift_in_standard_errors"] == pytest.approx(0.5 / error)

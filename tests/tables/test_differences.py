@@ -268,6 +268,8 @@ def test_earlier_tables_that_cannot_be_taken_into_account() -> None:
     rounded = counts.round_random(5, seed=1).cells
     with pytest.raises(dc.PlanError, match="rounded or perturbed"):
         dc.tabulate(data, ["grid"], previous=[rounded])
+    with pytest.raises(dc.PlanError, match="got str"):
+        dc.tabulate(data, ["grid"], previous=["last year"])  # type: ignore[list-item]
     with pytest.raises(dc.PlanError, match="suppression only"):
         dc.tabulate(data, ["grid"], previous=[counts]).round_random(5, seed=1)
     coarse = data.with_columns(town=pl.lit("all towns"))

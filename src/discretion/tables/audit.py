@@ -556,6 +556,8 @@ def audit(
     """
     if attacker is None:
         attacker = "contributors" if cells.respondents_known else "outsider"
+    if seconds is not None and not seconds >= 0:
+        raise PlanError(f"seconds: expected a number of at least 0, got {seconds!r}")
     wanted = _wanted(cells, which)
     clock = Clock(seconds, ctx or Context(seed=0, step="audit"))
     belief = Prior.of(cells, prior)

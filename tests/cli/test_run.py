@@ -79,6 +79,13 @@ def test_other_faults(tmp_path: Path, cli: Cli, old: str, new: str, code: int, w
     assert done.code == code and words in done.err and done.out == "" and names(tmp_path) == BEFORE
 
 
+def test_a_large_file_need_not_be_in_memory(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put_survey(tmp_path)
+    assert "--engine duckdb" not in cli("check", path).err
+    monkeypatch.setattr("discretion.release.run._LARGE", 10)
+    assert "--engine duckdb" in cli("check", path).err
+
+
 def test_existing_output_is_refused_before_any_work_and_forced(tmp_path: Path, cli: Cli) -> None:
     path = put_survey(tmp_path)
     assert cli("run", path).code == 0

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discretion.kernels.order import (
+    count_between,
     keyed_mix,
     keyed_order,
     places,
@@ -154,3 +155,19 @@ def test_places_are_those_of_a_search_without_sorting(side: Literal["left", "rig
     values = np.append(rng.integers(-3, 24, 39).astype(float), np.nan).reshape(4, 10)
     assert (places(ranked, values, side) == np.searchsorted(ranked, values, side)).all()
     assert places(ranked, values[:0], side).shape == (0, 10)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 12), st.booleans())
+def test_values_of_the_group_between_bounds(seed: int, rows: int, counted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    groups, values = rng.integers(0, 3, rows), rng.integers(-2, 3, rows).astype(float)
+    low, high = np.sort(rng.integers(-3, 4, (2, rows)) / 2, axis=0)
+    for x in (values, low, high):
+        x[rng.random(rows) < 0.2] = np.nan
+    records = rng.integers(1, 4, rows) if counted else None
+    each = np.ones(rows, np.int64) if records is None else records
+    want = [
+        each[(groups == g) & (values >= least) & (values <= most)].sum()
+        for g, least, most in zip(groups, low, high, strict=True)
+    ]
+    assert count_between(groups, values, low, high, records).tolist() == want

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
-from discretion.cli.web import web
+from discretion.cli.serve import web
 from tests.packaging.environments import ROOT, checked, clean_environment, copy_sources, empty_environment
 
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")

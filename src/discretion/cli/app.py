@@ -14,19 +14,17 @@ from discretion import __version__
 from discretion.cli.anonymize import anonymize
 from discretion.cli.apply import apply, seed
 from discretion.cli.assess import assess, compare
-from discretion.cli.check_output import check_output
 from discretion.cli.console import in_options
 from discretion.cli.demo import demo
 from discretion.cli.hierarchy import hierarchy
 from discretion.cli.parts import parts
 from discretion.cli.party import party
-from discretion.cli.policy import annex, policy
+from discretion.cli.policy import annex, check_output, policy
 from discretion.cli.roles import roles
 from discretion.cli.run import check, run_command
-from discretion.cli.serve import key, ledger, serve
+from discretion.cli.serve import key, ledger, serve, web
 from discretion.cli.table import table
 from discretion.cli.tune import tune
-from discretion.cli.web import web
 from discretion.errors import DiscretionError, place_of
 
 _EPILOG = (

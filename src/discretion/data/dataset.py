@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -35,6 +37,13 @@ _LARGE = 500_000
 """Rows from which on memory is scarcer than the time to make arrays of columns once more."""
 _MADE_AGAIN = ("number", "codes", "classes", "wildcard-sizes", "texts", "compared with", "part of")
 """What is kept of columns for every row and quickly made again, by the first word of its key."""
+
+
+def _trim() -> None:
+    """Let the C library give freed memory back to the machine, where it can: it keeps arrays of some megabytes."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 @dataclass(frozen=True)
@@ -346,6 +355,7 @@ class Dataset:
         if len(self) >= _LARGE:
             for key in [key for key in self._cache if isinstance(key, tuple) and str(key[0]).startswith(kinds)]:
                 del self._cache[key]
+            _trim()
 
     def number(self, column: str) -> NDArray[np.float64]:
         """Give one numeric column as floats, missing as NaN."""

@@ -23,6 +23,57 @@ def places(ranked: NDArray[Any], values: NDArray[Any], side: Literal["left", "ri
     return found.reshape(values.shape)
 
 
+def count_between(groups: Ints, values: Floats, low: Floats, high: Floats, records: Ints | None = None) -> Ints:
+    """Count for each row the values of its group from `low` to `high`, both included; where one is missing, none.
+
+    Groups are numbered from 0. `records`: how many records each row stands for. Time O(n log n), 40 bytes a row.
+    """
+    starts = np.bincount(groups[~np.isnan(values)], minlength=int(groups.max(initial=-1)) + 1).cumsum()
+    starts = np.concatenate([[0], starts])
+    ranked, weights = np.empty(starts[-1]), np.empty(0 if records is None else starts[-1], np.int64)
+    _deal(groups, _present(values), values, starts[:-1].copy(), records, ranked, weights)
+    upto = None if records is None else np.concatenate([[0], np.cumsum(weights)])
+    found, asked = np.zeros(len(groups), np.int64), ~(np.isnan(low) | np.isnan(high))
+    for bound, before in ((np.where(asked, low, np.nan), True), (np.where(asked, high, np.nan), False)):
+        _add_up(groups, _present(bound), bound, before, starts, starts[:-1].copy(), ranked, upto, found)
+    return found
+
+
+def _present(values: Floats) -> Ints:
+    """Order the rows that have a value by it."""
+    rows = np.flatnonzero(~np.isnan(values))
+    return rows[stable_order(values[rows])]
+
+
+@lean_kernel
+def _deal(
+    groups: Ints, order: Ints, values: Floats, places: Ints, records: Ints | None, ranked: Floats, weights: Ints
+) -> None:
+    """Put sorted values together by group, with the records that each stands for."""
+    for row in order:
+        place = places[groups[row]]
+        places[groups[row]] += 1
+        ranked[place] = values[row]
+        if records is not None:
+            weights[place] = records[row]
+
+
+@lean_kernel
+def _add_up(
+    groups: Ints, order: Ints, bound: Floats, before: bool, starts: Ints, places: Ints, ranked: Floats,
+    upto: Ints | None, found: Ints,
+) -> None:  # fmt: skip
+    """Take off the values before the bound of each row, or add those up to it: bounds in order, one pass of a group."""
+    for row in order:
+        group, x = groups[row], bound[row]
+        place, end = places[group], starts[group + 1]
+        while place < end and (ranked[place] < x or (not before and ranked[place] == x)):
+            place += 1
+        places[group] = place
+        count = place if upto is None else upto[place]
+        found[row] += -count if before else count
+
+
 # An order of rows that only the holder of a key can tell: the positions, enciphered and sorted.
 #
 # The cipher is Speck64/128 (ISO/IEC 29167-22): additions, rotations and exclusive-ors of 32-bit words, so that SQL,

@@ -28,6 +28,10 @@ from discretion.release.study import Study
 from discretion.risk.identity.intruder import knowing_method
 
 
+_LARGE = 2_000_000
+"""Records from which on it is said that they need not be in memory."""
+
+
 def read_data(plan: Plan, source: str | Path | None = None, report: Callable[[str], None] | None = None) -> Dataset:
     """Read the data of a plan, or another delivery of it from `source`; the plan may name no column it lacks."""
     from discretion.data.read import check_numbers, read_as
@@ -66,6 +70,11 @@ def run_plan(
         plan, data = plan.with_data(data), None
     with bounding_numbers(any(step.method.private for step in plan.steps)):
         original = read_data(plan, None, report) if data is None else _with_plan_schema(plan, data)
+    if report is not None and len(original) >= _LARGE:
+        report(
+            f"{len(original):,} records: to measure them takes many times their size in memory; `--engine duckdb` "
+            "leaves them in their files"
+        )
     if data is not None:
         plan = replace(plan, data={})  # what the plan names was not read; the journal must not say so
     check_data(original)

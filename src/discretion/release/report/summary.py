@@ -391,7 +391,9 @@ def _carried(release: Release) -> list[dict[str, Any]]:
 
 def _gaps_stay(release: Release, names: Sequence[str]) -> list[str]:
     """Name the columns whose gaps are published as they were: who did not answer stays visible."""
-    if release.is_private or release.data.has_new_rows:
+    before = release.study.original
+    names = [name for name in names if name in before.columns and before.count_missing(name)]
+    if release.is_private or release.data.has_new_rows or not names:
         return []
     try:
         original, data = align(release.study.original, release.data)
@@ -399,10 +401,8 @@ def _gaps_stay(release: Release, names: Sequence[str]) -> list[str]:
         return []
     kept = []
     for name in names:
-        if name in original.columns and original.count_missing(name):
-            before, after = (one.frame[name].is_null().to_numpy() for one in (original, data))
-            hidden = int((after & ~before).sum())
-            kept += [name] if before.any() and not (before & ~after).any() and hidden < before.sum() else []
+        was, stays = (one.frame[name].is_null().to_numpy() for one in (original, data))
+        kept += [name] if was.any() and not (was & ~stays).any() and (stays & ~was).sum() < was.sum() else []
     named = listed(kept)
     return (
         [f"Who had no value of {named} (did not answer) has none here either, and can be told by it."] if kept else []

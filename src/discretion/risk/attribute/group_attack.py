@@ -17,7 +17,7 @@ from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.kernels.classes import class_ids
-from discretion.kernels.order import places
+from discretion.kernels.order import count_between
 from discretion.learning.columns import code_together, exact_numbers, text_of
 from discretion.measure import RiskShare, Score, align, as_percent, source_of
 from discretion.part import Columns, Scale
@@ -179,7 +179,9 @@ def near_categories(groups: Ints, true: Ints, published: Ints, records: Ints | N
 
     `records`: how many records each row stands for.
     """
-    return Near(_count_between(groups, published, true, true + 1, records), (true == published) & (true >= 0))
+    wanted = np.where(true < 0, np.nan, true)
+    count = count_between(groups, np.where(published < 0, np.nan, published), wanted, wanted, records)
+    return Near(count, (true == published) & (true >= 0))
 
 
 def near_numbers(groups: Ints, true: Floats, published: Floats, percent: float, records: Ints | None = None) -> Near:
@@ -190,11 +192,7 @@ def near_numbers(groups: Ints, true: Floats, published: Floats, percent: float, 
     """
     half = percent / 100 * _scale(true, records)
     low, high = true - half, true + half
-    values = np.unique(published[~np.isnan(published)])
-    ranks = np.where(np.isnan(published), -1, places(values, published))
-    first, last = places(values, low), places(values, high, "right")
-    known = ~np.isnan(true)
-    count = _count_between(groups, ranks, np.where(known, first, 0), np.where(known, last, 0), records)
+    count = count_between(groups, published, low, high, records)
     return Near(count, (published >= low) & (published <= high))
 
 
@@ -225,20 +223,6 @@ def _quantiles(values: Floats, records: Ints | None, shares: list[float]) -> Flo
         pair = values[order[np.searchsorted(upto, ends, side="right")]]
         found.append(float(np.quantile(pair, place - math.floor(place))))
     return np.array(found)
-
-
-def _count_between(groups: Ints, ranks: Ints, low: Ints, high: Ints, records: Ints | None) -> Ints:
-    """Count for each record the members of its group with low ≤ rank < high; ranks below 0 do not count."""
-    shown = ranks >= 0
-    width = int(max(ranks.max(initial=0), high.max(initial=0))) + 1
-    keys = groups[shown] * width + ranks[shown]
-    start, end = groups * width + np.maximum(low, 0), groups * width + np.maximum(high, 0)
-    if records is None:
-        keys = np.sort(keys)
-        return places(keys, end) - places(keys, start)
-    order = np.argsort(keys, kind="stable")
-    upto = np.concatenate([[0], np.cumsum(records[shown][order])]).astype(np.int64)
-    return np.asarray(upto[places(keys[order], end)] - upto[places(keys[order], start)])
 
 
 def certainty(near: Near, sizes: Ints, coalition: int) -> Floats:

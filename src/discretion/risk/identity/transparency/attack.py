@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import HierarchyLevels, canonical
 from discretion.errors import DataError, DiscretionError, PlanError
-from discretion.kernels.arrays import Floats, Ints, Ints32
+from discretion.kernels.arrays import Bools, Floats, Ints, Ints32
 from discretion.learning.columns import compare_column, sd_of
 from discretion.part import Part, find
 from discretion.risk.identity.distances import Space, average_term, make_space, whitening, with_gaps
@@ -42,7 +43,8 @@ from discretion.risk.identity.transparency.steps import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from discretion.kernels.linkage import Terms
+    from discretion.kernels.classes import RowClasses
+    from discretion.kernels.linkage import Terms, Tree
 
 _PAIRS = 10_000_000
 """Pairs of a person and a possible record up to which a register is worked through."""
@@ -58,8 +60,8 @@ _ALIKE = 1e-6
 """Beliefs that differ by a smaller part are the same."""
 _SURE = 0.95
 """Belief from which an intruder names somebody."""
-_LOOKED_AT = 1_000
-"""Records on which their number is estimated."""
+_LOOKED_AT, _COUNTED = 1_000, 1_000_000
+"""People on whom the number of possible records is estimated; and so many records at a time."""
 _BLOCK = 150
 """People who exclude each other, up to whom they are assigned to records together."""
 _ASSIGNED = 150_000
@@ -90,18 +92,44 @@ class Register:
     """The records that each person of a register may be, by the windows and the truthful columns of a space."""
 
     def __init__(self, space: Space, ctx: Context) -> None:
-        from discretion.kernels.classes import distinct_rows
-        from discretion.kernels.linkage import build_tree, count_allowed, fill
-
-        self._space, self._telling = space, _telling(space)
-        terms = self._telling.terms
-        self._people = distinct_rows(np.hstack([fill(x) for x in (self._telling.known, terms.low, terms.high)]))
-        self._tree = build_tree(self._telling.published, terms.kinds, self._telling.split_by(_spread(terms)))
+        self._space = space
         n = len(space.known)
         seen = np.sort(ctx.within("candidates").rng.choice(n, min(n, _LOOKED_AT), replace=False))
-        counted = count_allowed(self._telling.known[seen], self._tree, _of(self._telling, seen))
-        self.candidates = float(counted.mean())
+        self.candidates = float(self._count(seen).mean())
         """mean number of records that a person may be: of up to a thousand, drawn at random"""
+
+    @cached_property
+    def _telling(self) -> Space:
+        return _only(self._space, _telling(self._space))
+
+    @cached_property
+    def _people(self) -> RowClasses:
+        from discretion.kernels.classes import distinct_rows
+        from discretion.kernels.linkage import fill
+
+        terms = self._telling.terms
+        return distinct_rows(np.hstack([fill(x) for x in (self._telling.known, terms.low, terms.high)]))
+
+    @cached_property
+    def _tree(self) -> Tree:
+        from discretion.kernels.linkage import build_tree
+
+        terms = self._telling.terms
+        return build_tree(self._telling.published, terms.kinds, self._telling.split_by(_spread(terms)))
+
+    def _count(self, people: Ints) -> Ints:
+        """Count the records that each of some people may be; of many records a part at a time, to save memory."""
+        from discretion.kernels.linkage import build_tree, count_allowed
+
+        if len(self._space.published) <= _COUNTED:
+            return count_allowed(self._telling.known[people], self._tree, _of(self._telling, people))
+        few = replace(self._space, known=self._space.known[people], terms=_of(self._space, people))
+        few = _only(few, _telling(self._space))
+        by, total = few.split_by(_spread(few.terms)), np.zeros(len(people), np.int64)
+        for start in range(0, len(few.published), _COUNTED):
+            tree = build_tree(few.published[start : start + _COUNTED], few.terms.kinds, by)
+            total += count_allowed(few.known, tree, few.terms)
+        return total
 
     def eliminate(self, rows: Ints, ctx: Context, *, assign: bool = True) -> Eliminated | None:
         """Find the records that each person can be, given that everybody else needs one too.
@@ -275,16 +303,22 @@ def _spread(terms: Terms) -> Floats:
     return np.asarray(1.0 / np.where(mean > 0, mean, 1.0))
 
 
-def _telling(space: Space) -> Space:
-    """Leave out the columns that exclude nobody: numbers without windows, unless a missing one does."""
+def _telling(space: Space) -> Bools:
+    """Tell which columns exclude anybody: not numbers without windows, unless a missing one does; all where none do."""
     from discretion.kernels.linkage import NOMINAL
 
     terms = space.terms
     windows = (np.isfinite(terms.low) | np.isfinite(terms.high)).any(axis=0)
     closed = np.isinf(terms.gap) & np.isnan(space.published).any(axis=0)
-    kept = windows | closed | (terms.kinds == NOMINAL)
-    if kept.all() or not kept.any():
+    kept: Bools = windows | closed | (terms.kinds == NOMINAL)
+    return kept if kept.any() else np.ones_like(kept)
+
+
+def _only(space: Space, kept: Bools) -> Space:
+    """Leave the other columns out."""
+    if kept.all():
         return space
+    terms = space.terms
     fewer = terms._replace(
         kinds=terms.kinds[kept],
         scale=terms.scale[:, kept],

@@ -108,8 +108,8 @@ class Unpublished:
         text += "" if self.complete else " There are more than can be listed."
         if not self.tried:
             text += (
-                " Of combinations of three and more tables only some were tried, and the smallest groups in them: it is "
-                "not known whether larger ones hold; publish fewer tables together, or let rules ask for less."
+                " Of combinations of three and more tables only some were tried, and the smallest groups in them: it "
+                "is not known whether larger ones hold; publish fewer tables together, or let rules ask for less."
             )
         if number:
             text += f" Sensitive sums that no table shows: {number:,}, not protected: {bad:,}."

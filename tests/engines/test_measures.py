@@ -68,6 +68,7 @@ COUNTING: dict[str, Any] = {
     "individual-risk": dc.IndividualRisk(weight="weight"),
     "average-class-size": dc.AverageClassSize(k=2),
     "discernibility": dc.Discernibility(),
+    "group-attack": dc.GroupAttack(columns=["age"], sensitive=["region"]),
 }
 
 

@@ -452,9 +452,37 @@ def test_classes_are_no_records_of_a_table() -> None:
 
 
 def test_columns_of_wide_data_do_not_all_stay_open(monkeypatch: pytest.MonkeyPatch, scan: Scan) -> None:
-    monkeypatch.setattr("discretion.engines.scan._OPEN", 1)
+    monkeypatch.setattr("discretion.engines.scan.MOST_OPEN", 1)
     ends = {name: scan.extremes(name) for name in ("age", "income", "hours")}
     assert len(scan._spools) == 1
     both = scan.each_batch(["age", "hours"], lambda piece: piece.number("age").size + piece.number("hours").size)
     assert sum(both) == 2 * ROWS and len(scan._spools) == 2
     assert ends["age"] == (0.0, 94.0)
+
+
+def test_different_values_are_found_without_counting_where_the_bounds_are_full(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame(
+        {
+            "full": rng.integers(-3, 4, 200_000).astype(np.int8),
+            "gaps": rng.integers(0, 30, 200_000) * 7,
+            "some": pl.Series(rng.integers(0, 3, 200_000)).replace(1, None),
+            "text": [str(i) for i in rng.integers(0, 20, 200_000)],
+            "float": rng.integers(0, 5, 200_000) / 2,
+        }
+    )
+    frame[:70_001].write_parquet(tmp_path / "a.parquet")
+    frame[70_001:].write_parquet(tmp_path / "b.parquet")
+    store = dc.scan(tmp_path).store
+    for name in frame.columns:
+        assert store.different(name).to_list() == frame[name].unique(maintain_order=True).to_list(), name
+
+
+def test_columns_kept_while_rows_pass_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.DataFrame({"a": np.arange(150_000), "b": np.arange(150_000) / 4})
+    frame.write_parquet(tmp_path / "a.parquet")
+    data = dc.scan(tmp_path)
+    assert sum(len(part) for part in data.stream_keeping(["b"])) == len(frame)
+    monkeypatch.setattr(type(data.store), "batches", None)
+    assert data.extremes("b") == (0.0, 149_999 / 4)
+    assert pl.concat(part.frame for part in data.stream(["b"])).equals(frame.select("b"))

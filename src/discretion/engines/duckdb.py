@@ -123,7 +123,7 @@ class DuckdbRows:
 
         with _reading():
             for file in self._parquet:
-                with pq.ParquetFile(file) as opened:
+                with pq.ParquetFile(file, pre_buffer=False) as opened:
                     for batch in opened.iter_batches(BATCH_ROWS, columns=list(names)):
                         yield pa.Table.from_batches([batch])
 
@@ -132,6 +132,20 @@ class DuckdbRows:
         with _reading():
             found = self._counted_by_place(names)
         return self._counted_by_query(names) if found is None else found
+
+    def different(self, name: str) -> pl.Series:
+        """Give the different values of a column, in the order of their first rows."""
+        import polars as pl
+
+        line = self._line(name) if self.kinds[name].is_integer() else None
+        if line is None or line.size > _FEW_PLACES:
+            return self.classes([name])[name]
+        found = pl.Series(name, [], self.kinds[name])
+        for frame in self.batches([name]):
+            found = pl.concat([found, frame[name]]).unique(maintain_order=True)
+            if len(found) == line.size:  # all that the bounds of the files leave
+                break
+        return found
 
     def _counted_by_query(self, names: Sequence[str]) -> pl.DataFrame:
         import polars as pl
@@ -170,7 +184,7 @@ class DuckdbRows:
         first = np.empty(len(counts), np.int64)
         texts, start = [line.name for line in lines if line.texts is not None], 0
         for part in self._parquet:
-            with pq.ParquetFile(part, read_dictionary=texts) as opened:
+            with pq.ParquetFile(part, read_dictionary=texts, pre_buffer=False) as opened:
                 for batch in opened.iter_batches(BATCH_ROWS, columns=list(names)):
                     places = np.zeros(batch.num_rows, np.int64)
                     for line in lines:
@@ -220,7 +234,7 @@ class DuckdbRows:
         found: dict[str, int] = {}
         missing = False
         for part in self._parquet:
-            with pq.ParquetFile(part, read_dictionary=[name]) as opened:
+            with pq.ParquetFile(part, read_dictionary=[name], pre_buffer=False) as opened:
                 for batch in opened.iter_batches(BATCH_ROWS, columns=[name]):
                     column = batch.column(0)
                     missing |= column.null_count > 0

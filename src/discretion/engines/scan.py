@@ -40,7 +40,7 @@ _HIDDEN = "discretion:suppressed:"
 """Before the name of a column: which of its cells were suppressed."""
 _KEPT_BYTES = 1 << 30
 """What whole columns may take in memory after they were used; one column is always kept."""
-_OPEN = 32
+MOST_OPEN = 32
 """Columns of a data set that wait in private files, each of which is open; those of one summary may be more."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 MOST_CLASSES = 10_000_000
@@ -131,6 +131,9 @@ class ScanStore(Protocol):
 
     def classes(self, names: Sequence[str]) -> pl.DataFrame:
         """Count the combinations of values as they stand: the columns, COUNT, and FIRST."""
+
+    def different(self, name: str) -> pl.Series:
+        """Give the different values of a column, in the order of their first rows."""
 
 
 class RemoteStore(ScanStore, Protocol):
@@ -346,7 +349,7 @@ class Scan(Dataset):
             if self.store.remote:
                 found = self.cached("different values", self._different)[column]
             else:
-                found = as_read(self.store.classes([column]).select(column), self.schema.only([column]))[column]
+                found = as_read(self.store.different(column).to_frame(), self.schema.only([column]))[column]
             present = found.fill_nan(None).drop_nulls() if found.dtype.is_float() else found.drop_nulls()
             return recipe.bind(present.unique(maintain_order=True).to_list(), column)
 
@@ -377,13 +380,28 @@ class Scan(Dataset):
         """Give what is found in each batch of 65,536 rows, in their order."""
         if self.store.remote:
             return self._remote.each_batch(self.passing(columns), look, merge)
-        import polars as pl
-
-        found, spools = [], self._spooled(columns)
-        for number in range(len(spools[0])):
-            data = self._like(pl.concat([spool.batch(number) for spool in spools], how="horizontal"))
+        found = []
+        for number, frame in enumerate(self._spooled_batches(columns)):
+            data = self._like(frame)
             found.append(look(Piece(data, 0, len(data), number * BATCH_ROWS)))
         return found
+
+    def _spooled_batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
+        spools = self._spooled(columns)
+        for number in range(len(spools[0])):
+            yield pl.concat([spool.batch(number) for spool in spools], how="horizontal")
+
+    def stream_keeping(self, columns: Sequence[str]) -> Iterator[Dataset]:
+        """Give all rows as `stream` does; some columns are kept in private files on the way."""
+        made = {name: _Spool(self.store.spill) for name in columns}
+        with spilling():
+            for data in self.stream():
+                for name, spool in made.items():
+                    spool.add(data.frame.select(name))
+                yield data
+        self._spools.update(made)
 
     def _spooled(self, columns: Sequence[str]) -> list[_Spool]:
         """Give columns as private files, of batches of 65,536 rows; those that are not there yet are read once."""
@@ -395,7 +413,7 @@ class Scan(Dataset):
                         spool.add(frame.select(name))
             self._spools.update(made)
             others = [name for name in self._spools if name not in columns]
-            for name in others[: max(0, len(self._spools) - _OPEN)]:
+            for name in others[: max(0, len(self._spools) - MOST_OPEN)]:
                 del self._spools[name]
         return [self._spools[name] for name in columns]
 
@@ -511,7 +529,8 @@ class Scan(Dataset):
             return
         needed, steps = self._inputs(wanted)
         root = self.original
-        for number, frame in enumerate(self.store.batches(needed)):
+        kept = needed and all(name in root._spools for name in needed)
+        for number, frame in enumerate(root._spooled_batches(needed) if kept else self.store.batches(needed)):
             start = number * BATCH_ROWS
             data = root._derive(as_read(frame, root.schema.only(needed)), (), {})
             data._rows = np.arange(start, start + len(frame))

@@ -294,6 +294,10 @@ class SparkRows(DuckdbRows):
         kinds = {name: self.kinds[name] for name in names}
         return self._counted(lambda _, frame: (frame, np.arange(len(frame))), tuple(names), kinds)
 
+    def different(self, name: str) -> pl.Series:
+        """Give the different values of a column, in the order of their first rows."""
+        return self.classes([name])[name]
+
     def classes_after(self, rows: Passing, kinds: Mapping[str, pl.DataType]) -> pl.DataFrame:
         """Count the combinations of values after some steps, in the order of their first rows."""
 

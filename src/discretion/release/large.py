@@ -25,7 +25,7 @@ from discretion.data.dataset import Dataset
 from discretion.data.schema import Schema
 from discretion.data.text import Given
 from discretion.engines.duckdb import DuckdbRows, data_files
-from discretion.engines.scan import Scan, spilling
+from discretion.engines.scan import MOST_OPEN, Scan, spilling
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import key_order, keyed_mix
@@ -136,7 +136,7 @@ def run_large(
     _refuse(plan, scan)
     seed = seed_of(plan, release=True) if seed is None else seed
     positions = _positions(len(scan), seed)
-    original = _gathered(scan, positions, progress)
+    original = _gathered(scan, positions, progress, _summarized(plan, scan))
     check_roles(original)
     for name, column in scan.schema.columns.items():
         if column.hierarchy is not None:
@@ -221,7 +221,18 @@ def _positions(height: int, seed: int) -> Ints:
     return np.sort(drawn).astype(np.int64)
 
 
-def _gathered(scan: Scan, positions: Ints, progress: Progress) -> Dataset:
+def _summarized(plan: Plan, scan: Scan) -> list[str]:
+    """Name numeric columns that steps look at more than once, which are kept while they are read the first time."""
+    named = {
+        name
+        for method in (step.method for step in plan.steps)
+        if method.scale == "rows"
+        for name in (*(getattr(method, "columns", None) or ()), getattr(method, "column", None))
+    }
+    return [name for name, kind in scan.kinds.items() if name in named and kind.is_numeric()][:MOST_OPEN]
+
+
+def _gathered(scan: Scan, positions: Ints, progress: Progress, keeping: Sequence[str] = ()) -> Dataset:
     """Read the sample as data of its own, with the hierarchies of the whole."""
     import polars as pl
 
@@ -230,7 +241,8 @@ def _gathered(scan: Scan, positions: Ints, progress: Progress) -> Dataset:
         from discretion.release.spread import gathered
 
         parts = gathered(scan, positions)
-    for start, data in () if scan.store.remote else _batches(scan.stream(), len(scan), progress, "reading"):
+    every = iter(()) if scan.store.remote else scan.stream_keeping(keeping)
+    for start, data in _batches(every, len(scan), progress, "reading"):
         inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + len(data))]
         if len(inside):
             parts.append(data.frame[inside - start])
@@ -268,7 +280,7 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, order: Order, 
         from discretion.release.spread import carry_out
 
         return carry_out(current, original, positions, progress)
-    rows = CarriedFiles(current.store.spill, dict(current.kinds), order)
+    rows = CarriedFiles(current.store.spill, dict(current.kinds), len(current), order)
     states: list[list[pl.DataFrame]] = []
     masks: list[list[tuple[dict[str, NDArray[np.bool_]], dict[str, Ints], int]]] = []
     like: list[Dataset] = []
@@ -318,8 +330,8 @@ class CarriedFiles:
     have: where a type turns out too narrow, the rows are written once more, in the wider one.
     """
 
-    def __init__(self, folder: Path, kinds: dict[str, pl.DataType], order: Order = "keep") -> None:
-        self.folder, self.kinds, self.order, self.complete = folder, kinds, order, False
+    def __init__(self, folder: Path, kinds: dict[str, pl.DataType], records: int, order: Order = "keep") -> None:
+        self.folder, self.kinds, self.records, self.order, self.complete = folder, kinds, records, order, False
         self.parts: list[Path] = []
 
     @contextmanager
@@ -339,7 +351,10 @@ class CarriedFiles:
         repeating = [name for name, kind in self.kinds.items() if not kind.is_float() and not kind.is_nested()]
         self.parts = []
         rows, writer = PART_ROWS, cast(Any, None)
-        with ExitStack() as stack, (self.folder / "places").open("wb") as places:
+        told = [name for name, kind in self.kinds.items() if kind != pl.String]  # bounds of texts take long to find
+        with ExitStack() as stack, self.places_file.open("wb") as places:
+            header = {"descr": "<i8", "fortran_order": False, "shape": (self.records,)}
+            np.lib.format.write_array_header_1_0(places, header)
 
             def add(data: Dataset) -> None:
                 nonlocal rows, writer
@@ -358,7 +373,7 @@ class CarriedFiles:
                     made = (
                         pa.ipc.new_file(part, schema)
                         if as_arrow
-                        else pq.ParquetWriter(part, schema, use_dictionary=repeating)
+                        else pq.ParquetWriter(part, schema, use_dictionary=repeating, write_statistics=told)
                     )
                     writer = stack.enter_context(made)
                     self.parts.append(part)
@@ -374,7 +389,12 @@ class CarriedFiles:
     @property
     def places(self) -> Ints:
         """Where each row stood in the original."""
-        return np.memmap(self.folder / "places", np.int64, "r")
+        return np.asarray(np.load(self.places_file, mmap_mode="r"))
+
+    @property
+    def places_file(self) -> Path:
+        """The file that holds them."""
+        return self.folder / "places.npy"
 
     def digest(self, records: int) -> bytes:
         """Hash what is published, in its order."""
@@ -511,7 +531,8 @@ class LargeRelease(Release):
         if self.order is None:
             for part in self.rows.parts:
                 _linked(part, folder / part.name)
-            np.save(self._order_file, self.rows.places)
+            self._order_file.unlink(missing_ok=True)
+            _linked(self.rows.places_file, self._order_file)
         else:
             self._write_parts(folder, self.order)
         return {file.name: sha256_of(file) for file in sorted(folder.glob("data-*.parquet"))}

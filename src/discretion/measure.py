@@ -7,10 +7,11 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
@@ -173,7 +174,7 @@ class Measure(Part):
 
     def reads(self, original: Dataset, released: Dataset) -> tuple[str, ...]:
         """Name the columns that a measure of rows needs: those it names with what joins them, or all."""
-        named = {text for text in _texts_in(self.model_dump(mode="json")) if text in original.columns}
+        named = {text for text in _texts_in(self) if text in original.columns}
         if not named:
             hidden = {name for name in original.having("identifier") if name not in released.columns}
             return tuple(name for name in original.columns if name not in hidden)
@@ -248,14 +249,23 @@ class RiskShare(Measure):
 
 
 def _texts_in(found: Any) -> Iterator[str]:
-    """Give all texts in plain data, also the keys of mappings."""
+    """Give all texts that may name columns: also in parts of a part and the keys of mappings, not chosen options."""
     if isinstance(found, str):
         yield found
+    elif isinstance(found, BaseModel):
+        for name, field in type(found).model_fields.items():
+            if not _is_option(field.annotation):
+                yield from _texts_in(getattr(found, name))
     elif isinstance(found, Mapping):
         yield from _texts_in([*found, *found.values()])
     elif isinstance(found, list | tuple):
         for one in found:
             yield from _texts_in(one)
+
+
+def _is_option(annotation: Any) -> bool:
+    """Tell whether a field takes one of a few words."""
+    return get_origin(annotation) is Literal or any(map(_is_option, get_args(annotation)))
 
 
 def as_percent(share: float) -> str:

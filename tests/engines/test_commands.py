@@ -180,3 +180,16 @@ def test_a_killed_run_publishes_nothing_and_is_cleaned_by_the_next(folder: Path,
     assert not (tmp_path / "out").exists() and list(spilled.glob("discretion-spill-*"))
     assert subprocess.run(command, env=environment, check=False).returncode == 0
     assert (tmp_path / "out").exists() and not list(spilled.glob("discretion-spill-*"))
+
+
+def test_a_used_seed_is_refused_before_rows_are_rewritten(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keep.seed").write_text(hex(2**127 + 9))
+    seeded = {"seed_file": str(tmp_path / "keep.seed")}
+    plan = made(folder, **seeded)
+    run_large(plan, scan_data(plan)).write(tmp_path / "out", tmp_path / "private")
+    other = [{"additive-noise": {"columns": ["income"], "sd_share": 0.3}}]
+    monkeypatch.setattr("discretion.release.large._carry_out", None)
+    with pytest.raises(dc.PlanError, match="was used for a release"):
+        run_large(made(folder, **seeded, steps=other), scan_data(plan))

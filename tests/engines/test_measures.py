@@ -201,3 +201,17 @@ def test_rows_of_two_files_are_matched(people: pl.DataFrame, folder: Path, tmp_p
     assert isinstance(other, Scan)
     measure = dc.Mse(columns=NUMBERS)
     assert measure(one, other).value == pytest.approx(measure(Dataset(people, **OPTIONS), released).value, rel=1e-12)
+
+
+def test_columns_that_are_called_like_options_are_not_taken_for_them(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    rows = pl.DataFrame({name: rng.normal(size=300).round(1) for name in ("values", "id", "average", "on", "x")})
+    rows.write_parquet(tmp_path / "a.parquet")
+    roles = dict.fromkeys(rows.columns, "quasi")
+    noise = dc.AdditiveNoise(columns=["x"], sd_share=0.5)
+    one, other = (
+        dc.Study(data, seed=SEED).apply(noise)
+        for data in (Dataset(rows, roles=roles), dc.scan(tmp_path / "a.parquet", roles=roles))
+    )
+    for measure in (dc.Mse(), dc.Il1s(), dc.DistanceLinkage(), dc.RankInterval()):
+        assert other.scores(measure)[0].value == pytest.approx(one.scores(measure)[0].value, rel=1e-12), measure.kind

@@ -414,7 +414,8 @@ def _tallied(frame: pl.DataFrame, rows: Any, kinds: Mapping[str, pl.DataType], s
     for name, kind in kinds.items():
         column = pl.col(name).cast(kind)
         if kind.is_float():
-            column = pl.when(column.is_nan()).then(pl.lit(float("nan"), kind)).otherwise(column + 0.0).alias(name)
+            zero = pl.when(column == 0).then(pl.lit(0.0, kind)).otherwise(column)
+            column = pl.when(column.is_nan()).then(pl.lit(float("nan"), kind)).otherwise(zero).alias(name)
         alike.append(column.cast(pl.String) if kind in (pl.Categorical, pl.Enum) else column)
     tally = pl.Series(FIRST, np.asarray(rows, np.int64) + start)
     return _added([frame.select(alike).with_columns(tally, pl.lit(1, pl.Int64).alias(COUNT))])

@@ -153,6 +153,8 @@ def run_large(
             raise PlanError(f"{step.method.kind} needs all rows in memory")
         current = done.data
         ran.append(Done(step, done.decision, done.data, saved is not None, done.drawn))
+    if plan.seed_file is not None:
+        Release(plan, Study(scan, seed, tuple(ran)), scan, (), ()).seed_file()  # refused before rows are rewritten
     if left := current.having("identifier"):
         current = current.drop(left)
     carried = _carry_out(current, original, positions, plan.order, progress)

@@ -193,3 +193,30 @@ def test_a_used_seed_is_refused_before_rows_are_rewritten(
     monkeypatch.setattr("discretion.release.large._carry_out", None)
     with pytest.raises(dc.PlanError, match="was used for a release"):
         run_large(made(folder, **seeded, steps=other), scan_data(plan))
+
+
+def test_a_dry_run_looks_at_parts_and_refuses_what_cannot_be_done(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import yaml
+
+    monkeypatch.setattr("discretion.release.large._carry_out", None)
+    asked = ["--out", str(tmp_path / "out"), "--dry-run", "--engine", "duckdb"]
+    for steps, code, said in ((PLAN["steps"], 0, "2,000 rows"), ([{"local-recoding": {"k": 3}}], 2, "local-recoding")):
+        text = yaml.safe_dump({**PLAN, "steps": steps, "data": {"path": str(folder)}})
+        (tmp_path / "plan.yaml").write_text(text)
+        assert run(["run", str(tmp_path / "plan.yaml"), *asked]) == code
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_killed_run_left_beside_the_public_folder_is_removed(folder: Path, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    names = [f".out-{process.pid}-ab_cd123", f".out-private-{process.pid}-ab_cd123"]
+    others = [f".out-{os.getpid()}-ab_cd123", f".out-{process.pid}-{os.getpid()}-ab_cd123", ".out-notes"]
+    for name in (*names, *others):
+        (tmp_path / name).mkdir()
+    plan = made(folder)
+    run_large(plan, scan_data(plan), seed=2**100).write(tmp_path / "out")
+    assert [(tmp_path / name).exists() for name in (*names, *others)] == [False, False, True, True, True]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import shutil
 import tempfile
@@ -21,6 +20,7 @@ from discretion.context import BATCH_ROWS
 from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
 from discretion.data.text import Given, format_of
+from discretion.data.write import private_folder
 from discretion.engines.scan import COUNT, FIRST, Scan, spilling
 from discretion.errors import DataError, PlanError, unknown
 
@@ -56,7 +56,7 @@ class DuckdbRows:
     ) -> None:
         self.room = _bytes(memory)
         self.files, self.memory, self._chosen = tuple(files), memory, columns
-        self.spill = _private_folder(spill)
+        self.spill = spill_folder(spill)
         weakref.finalize(self, shutil.rmtree, self.spill, ignore_errors=True)
         self._parquet = [
             self._converted(file, schema or Schema.build(), given) if format_of(file, None) == "csv" else file
@@ -302,24 +302,9 @@ def _bytes(memory: str) -> int:
     return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
 
 
-def _private_folder(below: str | Path | None) -> Path:
-    """Make a folder that only its owner can read; those of processes that were killed are removed first."""
-    place = Path(below or tempfile.gettempdir())
-    for left in place.glob(f"{_SPILL}*"):
-        number = left.name.removeprefix(_SPILL).partition("-")[0]
-        if number.isdigit() and not _runs(int(number)) and left.is_dir() and left.stat().st_uid == os.getuid():
-            shutil.rmtree(left, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{_SPILL}{os.getpid()}-", dir=place))
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def spill_folder(below: str | Path | None) -> Path:
+    """Make a private folder for what is spilled; those of processes that were killed are removed first."""
+    return private_folder(Path(below or tempfile.gettempdir()), _SPILL)
 
 
 class _reading:  # noqa: N801 - used like a function

@@ -32,7 +32,7 @@ from discretion.data.dataset import Dataset, Piece
 from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
 from discretion.data.text import Given
-from discretion.engines.duckdb import DuckdbRows, _metadata, _private_folder, _reading, _rechunked, data_files
+from discretion.engines.duckdb import DuckdbRows, _metadata, _reading, _rechunked, data_files, spill_folder
 from discretion.engines.scan import COUNT, FIRST, MOST_CLASSES, ManyClasses, Passing, spilling
 from discretion.errors import DataError, DiscretionError, PlanError
 
@@ -81,7 +81,7 @@ def spark_session(master: str | None = None, memory: str = "1GB", spill: str | P
     }
     if local := _LOCAL.fullmatch(master):
         master = f"local[{local[1]},{_TRIES}]"
-        folder = _private_folder(spill)
+        folder = spill_folder(spill)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         settings |= {
             "spark.driver.bindAddress": "127.0.0.1",
@@ -115,7 +115,7 @@ def open_spark(
         session = source.sparkSession if framed else spark_session(master, memory, spill)
     if not framed:
         return SparkRows(data_files(source), session, spill, columns, schema, given)
-    folder = _private_folder(spill)
+    folder = spill_folder(spill)
     try:
         with _on_cluster():
             source.write.parquet(str(folder / "frame"))

@@ -131,18 +131,9 @@ def run_large(
 
     `publish`: it is to be written, so that what the plan leaves unsaid is refused before any work is done.
     """
-    check_plan(plan)
     require_decisions(plan, reuse)
-    _refuse(plan, scan)
     seed = seed_of(plan, release=True) if seed is None else seed
-    positions = _positions(len(scan), seed)
-    original = _gathered(scan, positions, progress, _summarized(plan, scan))
-    check_roles(original)
-    for name, column in scan.schema.columns.items():
-        if column.hierarchy is not None:
-            scan.hierarchy(name)
-    if publish:
-        check_publishable(plan, original, made=bool(plan.steps))
+    positions, original = prepared(plan, scan, seed, progress, publish=publish)
     ctx = Context(seed, "", progress)
     current, ran = scan, []
     for number, step in enumerate(plan.steps):
@@ -171,6 +162,23 @@ def run_large(
         told = told_by_others(original, released)
         check_publishable(plan, original, released.columns, made=bool(plan.steps), told=told)
     return _concluded(plan, study, released, current, carried)
+
+
+def prepared(
+    plan: Plan, scan: Scan, seed: int, progress: Progress = ignore_progress, *, publish: bool = False
+) -> tuple[Ints, Dataset]:
+    """Refuse what cannot be carried out on this data, before any work is done; give the sample and where it stands."""
+    check_plan(plan)
+    _refuse(plan, scan)
+    positions = _positions(len(scan), seed)
+    original = _gathered(scan, positions, progress, _summarized(plan, scan))
+    check_roles(original)
+    for name, column in scan.schema.columns.items():
+        if column.hierarchy is not None:
+            scan.hierarchy(name)
+    if publish:
+        check_publishable(plan, original, made=bool(plan.steps))
+    return positions, original
 
 
 def _refuse(plan: Plan, scan: Scan) -> None:

@@ -18,7 +18,7 @@ from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
-from discretion.part import Family, Part, all_parts
+from discretion.part import Family, Part, all_parts, instead
 
 if TYPE_CHECKING:
     import polars as pl
@@ -163,7 +163,8 @@ class Measure(Part):
         if self.scale in ("columns", "sampled"):
             short = original.too_large(released, self.reads(original, released), _WORK[self.scale])
             return f"{self.kind}: {short}" if short else ""
-        return "" if self.scale == "classes" else f"{self.kind} needs all rows in memory; the data stays in its files"
+        short = f"{self.kind} needs all rows in memory{instead(self.kind)}; the data stays in its files"
+        return "" if self.scale == "classes" else short
 
     def on_files(self, released: Dataset) -> Self:
         """Give the measure as it is run on rows that stay in their files: there are too many to look for everybody."""
@@ -187,7 +188,8 @@ class Measure(Part):
         """Assess all records, with the columns that the measure reads in memory; no figure per record is kept."""
         first = original if isinstance(original, Scan) else released.original
         if short := self.refuse_scan(first, released):
-            others = [one for one in all_parts(self.family) if one.scale != "memory"]
+            there = ("classes",) if released.store.remote else ("classes", "columns", "sampled")
+            others = [one for one in all_parts(self.family) if one.scale in there and one.kind != self.kind]
             raise PlanError(f"{short}; these can be used instead: {', '.join(one.kind for one in others)}")
         sides = first.beside(released, self.reads(first, released))
         return replace(self.on_files(released).run(*sides, ctx), per_record=None, more_per_record={})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -486,3 +487,48 @@ def test_columns_kept_while_rows_pass_are_those_of_the_files(tmp_path: Path, mon
     monkeypatch.setattr(type(data.store), "batches", None)
     assert data.extremes("b") == (0.0, 149_999 / 4)
     assert pl.concat(part.frame for part in data.stream(["b"])).equals(frame.select("b"))
+
+
+def test_combinations_in_memory_have_a_limit_and_generalized_ones_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame({"age": rng.integers(0, 100, 5_000), "zone": rng.integers(0, 100, 5_000) / 2})
+    frame.write_parquet(tmp_path / "a.parquet")
+    for module in ("scan", "duckdb"):
+        monkeypatch.setattr(f"discretion.engines.{module}.MOST_CLASSES", 1_000)
+    roles = {"age": "quasi", "zone": "quasi"}
+    data = dc.scan(tmp_path, roles=roles, hierarchies={"age": {"intervals": {"width": 20, "levels": 2}}})
+    with pytest.raises(DataError, match=r"different combinations of age, zone.*Generalize these columns"):
+        dc.KAnonymity(k=2)(data)
+    with pytest.raises(DataError, match="combinations of age"):
+        dc.KAnonymity(k=2)(dc.Study(data, seed=1).apply(dc.Pram(columns=["age"], keep_share=0.5)).current)
+    rougher = dc.Study(data, seed=1).apply(dc.Generalize(levels={"age": 1})).current
+    counts = frame.group_by(pl.col("age") // 20, "zone").len()["len"]
+    assert dc.KAnonymity(k=2)(rougher).value == counts.min()
+    plan = dc.Plan.from_dict(
+        {
+            "data": {"path": str(tmp_path)},
+            "roles": roles,
+            "steps": "none",
+            "requirements": "none",
+            "measures": ["sample-uniqueness"],
+        }
+    )
+    release = run_large(plan, scan_data(plan), seed=1)
+    assert "sample-uniqueness" in release.on_sample
+
+
+def test_refused_parts_name_what_works_instead(tmp_path: Path) -> None:
+    from discretion.part import _INSTEAD, find
+
+    for kind, words in _INSTEAD.items():
+        assert find(kind).scale == "memory", kind
+        for other in re.findall(r"`([^`]+)`", words):
+            assert find(other).scale != "memory", other
+    pl.DataFrame({"age": [1, 2, 3]}).write_parquet(tmp_path / "a.parquet")
+    data = dc.scan(tmp_path, roles={"age": "quasi"})
+    with pytest.raises(PlanError, match="use `mondrian` or `optimal-generalization` instead"):
+        dc.Study(data).apply(dc.LocalRecoding(k=3))
+    with pytest.raises(PlanError, match="use `distance-linkage` instead"):
+        dc.Study(data).scores(dc.ProbabilisticLinkage())

@@ -21,7 +21,7 @@ from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
 from discretion.data.text import Given, format_of
 from discretion.data.write import private_folder
-from discretion.engines.scan import COUNT, FIRST, Scan, spilling
+from discretion.engines.scan import COUNT, FIRST, MOST_CLASSES, ManyClasses, Scan, spilling
 from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:
@@ -155,11 +155,13 @@ class DuckdbRows:
         query = (
             f'SELECT {listed}, count(*) AS "{COUNT}", '
             f'min($starts[(file_index + 1)::BIGINT] + file_row_number) AS "{FIRST}" '
-            f'FROM read_parquet($files, file_row_number = true) GROUP BY {listed} ORDER BY "{FIRST}"'
+            f'FROM read_parquet($files, file_row_number = true) GROUP BY {listed} LIMIT {MOST_CLASSES + 1}'
         )
         with self._connection() as connection, _reading():
             given = {"starts": starts, "files": [str(file) for file in self._parquet]}
-            frame = pl.DataFrame(pl.from_arrow(connection.sql(query, params=given).to_arrow_table()))
+            frame = pl.DataFrame(pl.from_arrow(connection.sql(query, params=given).to_arrow_table())).sort(FIRST)
+        if len(frame) > MOST_CLASSES:
+            raise ManyClasses(names, len(frame))
         kinds: dict[str, pl.DataType] = {name: self.kinds[name] for name in names}
         return frame.cast(pl.Schema({**kinds, COUNT: pl.Int64(), FIRST: pl.Int64()}))
 
@@ -196,6 +198,8 @@ class DuckdbRows:
                     count_places(places, start, counts, first)
                     start += batch.num_rows
         used = np.flatnonzero(counts)
+        if len(used) > MOST_CLASSES:
+            raise ManyClasses(names, len(used))
         used = used[np.argsort(first[used])]
         columns, left = [pl.Series(COUNT, counts[used].astype(np.int64)), pl.Series(FIRST, first[used])], used
         for line in reversed(lines):

@@ -44,7 +44,7 @@ MOST_OPEN = 32
 """Columns of a data set that wait in private files, each of which is open; those of one summary may be more."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 MOST_CLASSES = 10_000_000
-"""Combinations of values that may come, with their counts, from rows that are worked on elsewhere."""
+"""Combinations of values that are kept in memory with their counts, on whatever engine they are counted."""
 _MERGE_AT = 2_000_000
 """Classes of single batches that are gathered before they are added up."""
 
@@ -64,12 +64,14 @@ def spilling() -> Iterator[None]:
 
 
 class ManyClasses(DataError):
-    """There are more combinations of values than may come from where the rows are."""
+    """There are more combinations of values than are kept in memory."""
 
-    def __init__(self, names: Iterable[str], number: int) -> None:
+    def __init__(self, names: Iterable[str], number: int, *, remote: bool = False) -> None:
+        kept = "that come to the driver" if remote else "that are kept in memory"
         super().__init__(
-            f"{number:,} different combinations of {', '.join(names)}, more than the {MOST_CLASSES:,} that come to the "
-            "driver: generalize these columns in a step before, name fewer of them, or use the engine `duckdb`"
+            f"{number:,} different combinations of {', '.join(names)}{'' if remote else ', if not more'}: more than the "
+            f"{MOST_CLASSES:,} {kept}. Generalize these columns in a step before (`generalize`, `recode`, `round`), or "
+            "name fewer of them"
         )
 
 
@@ -609,18 +611,23 @@ class Scan(Dataset):
             return self._table_elsewhere(columns)
         adding = (pl.col(COUNT).sum(), pl.col(FIRST).min())
         parts: list[pl.DataFrame] = []
-        gathered = 0
+        gathered, merge_at = 0, _MERGE_AT
         last: Dataset | None = None
         for last in self.stream(columns):
             rows = last.frame.select(columns).with_columns(pl.Series(FIRST, last.row_ids))
             parts.append(rows.group_by(columns).agg(pl.len().cast(pl.Int64).alias(COUNT), pl.col(FIRST).min()))
             gathered += len(parts[-1])
-            if gathered > _MERGE_AT:
+            if gathered > merge_at:
                 parts = [pl.concat(parts, how="vertical_relaxed").group_by(columns).agg(adding)]
                 gathered = len(parts[0])
+                if gathered > MOST_CLASSES:
+                    raise ManyClasses(columns, gathered)
+                merge_at = 2 * gathered + _MERGE_AT
         if last is None:
             raise DataError("the data has no rows")
         found = pl.concat(parts, how="vertical_relaxed").group_by(columns).agg(adding).sort(FIRST)
+        if len(found) > MOST_CLASSES:
+            raise ManyClasses(columns, len(found))
         data = self._counted(found.select(columns), found)
         data._changed, data.steps, data.schema = last._changed, last.steps, last.schema
         data.levels = MappingProxyType({n: level for n, level in last.levels.items() if isinstance(level, int)})

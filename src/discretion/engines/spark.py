@@ -336,7 +336,7 @@ class SparkRows(DuckdbRows):
             if number > MOST_CLASSES:
                 number = sum(self.spread(chosen, lambda one: len(add(one))))
             if number > MOST_CLASSES:
-                raise ManyClasses(kinds, number)
+                raise ManyClasses(kinds, number, remote=True)
             found: pl.DataFrame = pl.concat(self.spread(chosen, add)).sort(FIRST).cast(dict(kinds))
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -25,13 +25,13 @@ from discretion.data.dataset import Dataset
 from discretion.data.schema import Schema
 from discretion.data.text import Given
 from discretion.engines.duckdb import DuckdbRows, data_files
-from discretion.engines.scan import MOST_OPEN, Scan, spilling
+from discretion.engines.scan import MOST_OPEN, ManyClasses, Scan, spilling
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import key_order, keyed_mix
 from discretion.measure import Measure, Scores, match_rows
 from discretion.method import Decision, Method
-from discretion.part import parse
+from discretion.part import instead, parse
 from discretion.release.assess import Assessment, NotRun, no_attack
 from discretion.release.attack_set import attack_set, run_with_holdout, too_large
 from discretion.release.gate import check_publishable, judge, told_by_others
@@ -186,7 +186,7 @@ def _refuse(plan: Plan, scan: Scan) -> None:
     problems = []
     for step in plan.steps:
         if step.method.private or step.method.makes_rows:
-            problems.append(f"{step.method.kind} needs all rows in memory")
+            problems.append(f"{step.method.kind} needs all rows in memory: fit it on a sample that fits there")
         else:
             problems += _needs_memory(step.method, scan.store.remote)
     for requirement in plan.requirements:
@@ -194,7 +194,7 @@ def _refuse(plan: Plan, scan: Scan) -> None:
         if isinstance(part, Measure):
             short = part.refuse_scan(scan, scan)
         else:
-            short = "" if part.scale == "classes" else f"{part.kind} needs all rows in memory"
+            short = "" if part.scale == "classes" else f"{part.kind} needs all rows in memory{instead(part.kind)}"
         if short:
             problems.append(f"requirements: {short}; models that count classes can be required, and {_REQUIRED}")
     if units := scan.having("household", "unit"):
@@ -455,7 +455,10 @@ def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carri
         every = not costly and not item.measure.refuse_scan(scan, current)
         try:
             sides = (scan, current) if every else (study.original, released)
-            found = measure_shown(item, *sides, ctx, plan.knows_method)
+            try:
+                found = measure_shown(item, *sides, ctx, plan.knows_method)
+            except ManyClasses:
+                every, found = False, measure_shown(item, study.original, released, ctx, plan.knows_method)
         except (PlanError, DataError) as error:
             if named:
                 raise

@@ -29,6 +29,9 @@ _EVERYBODY, _DRAWN = 50_000, 10_000
 _WORK = {"columns": 4, "sampled": 10}
 """How many times the columns that they read measures need of memory: codes and sorted copies, matrices and trees."""
 
+_GROUPS, _LEAST, _BEYOND = 20, 25, 2.093
+"""Random groups of a sample whose figures are compared, their rows at least, and the quantile of t for 95%."""
+
 
 @dataclass(frozen=True)
 class Score:
@@ -86,6 +89,8 @@ class Measure(Part):
     """`released`: computed on one data set; the report runs it on the original and on the release."""
     aligned: ClassVar[bool] = True
     """Compares each record with itself; meaningless when the rows cannot be matched."""
+    adds_up: ClassVar[bool] = False
+    """Its value is a sum over the records: that of a sample is a part of it."""
     of_steps: ClassVar[bool] = False
     """Attacks the steps that made the release, all copies of a run together, and not one file of it."""
     reads_order: ClassVar[bool] = False
@@ -301,6 +306,29 @@ def align(original: Dataset, released: Dataset, who: str = "measure") -> tuple[D
     # kept with the release, so that several measures share it; the original is kept too: its id stays its own
     kept = released.cached((f"part of {id(original)}",), lambda: (original, original.take(rows)))
     return kept[1], released
+
+
+def of_sample(
+    measure: Measure, found: Score, original: Dataset, released: Dataset, records: int, ctx: Context
+) -> Score:
+    """Say of a figure of a random sample of rows that belong together where that of all records lies.
+
+    By how much the figures of random groups of the sample differ; a sum over records is that of all of them.
+    """
+    rows = len(released)
+    whole = records / rows if measure.adds_up else 1.0
+    value, detail, meaning = found.value * whole, dict(found.detail), found.meaning
+    if measure.scale == "columns" and measure.aligned and rows >= _GROUPS * _LEAST:
+        order = ctx.within("groups of the sample").rng.permutation(rows)
+        each = [measure.run(original, released.take(part), ctx).value for part in np.array_split(order, _GROUPS)]
+        scale = _GROUPS if measure.adds_up else 1
+        error = (
+            float(np.std(each, ddof=1)) * scale * whole / math.sqrt(_GROUPS) * math.sqrt(max(0.0, 1 - rows / records))
+        )
+        detail["interval"] = [max(0.0, value - _BEYOND * error), value + _BEYOND * error]
+        low, high = (f"{end:.4g}" for end in detail["interval"])
+        meaning += f" On a random sample of {rows:,} records; of all it is {value:.4g}, between {low} and {high} (95%)."
+    return replace(found, value=value, detail=detail, meaning=meaning)
 
 
 def source_of(original: Dataset, released: Dataset) -> Dataset | None:

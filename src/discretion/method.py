@@ -312,8 +312,8 @@ class Method(Part):
         if self.scale == "memory" or getattr(self, "by_person", False):
             with_ = " with `by_person`" if self.scale != "memory" else ""
             raise PlanError(
-                f"{self.kind}{with_} needs all rows in memory{instead(self.kind)}; rows that stay in their files take methods that work "
-                f"row by row or column by column ({', '.join(scaling())}), or read the data with the engine `memory`"
+                f"{self.kind}{with_} needs all rows in memory{instead(self.kind)}; rows that stay in their files take "
+                f"methods that work row by row or column by column ({', '.join(scaling())}), or read the data with the engine `memory`"
             )
 
     @property

@@ -155,7 +155,7 @@ class DuckdbRows:
         query = (
             f'SELECT {listed}, count(*) AS "{COUNT}", '
             f'min($starts[(file_index + 1)::BIGINT] + file_row_number) AS "{FIRST}" '
-            f'FROM read_parquet($files, file_row_number = true) GROUP BY {listed} LIMIT {MOST_CLASSES + 1}'
+            f"FROM read_parquet($files, file_row_number = true) GROUP BY {listed} LIMIT {MOST_CLASSES + 1}"
         )
         with self._connection() as connection, _reading():
             given = {"starts": starts, "files": [str(file) for file in self._parquet]}

@@ -69,9 +69,9 @@ class ManyClasses(DataError):
     def __init__(self, names: Iterable[str], number: int, *, remote: bool = False) -> None:
         kept = "that come to the driver" if remote else "that are kept in memory"
         super().__init__(
-            f"{number:,} different combinations of {', '.join(names)}{'' if remote else ', if not more'}: more than the "
-            f"{MOST_CLASSES:,} {kept}. Generalize these columns in a step before (`generalize`, `recode`, `round`), or "
-            "name fewer of them"
+            f"{number:,} different combinations of {', '.join(names)}{'' if remote else ', if not more'}: more than "
+            f"the {MOST_CLASSES:,} {kept}. Generalize these columns in a step before (`generalize`, `recode`, `round`), "
+            "or name fewer of them"
         )
 
 

@@ -29,7 +29,7 @@ from discretion.engines.scan import MOST_OPEN, ManyClasses, Scan, spilling
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import key_order, keyed_mix
-from discretion.measure import Measure, Scores, match_rows
+from discretion.measure import Measure, Scores, match_rows, of_sample
 from discretion.method import Decision, Method
 from discretion.part import instead, parse
 from discretion.release.assess import Assessment, NotRun, no_attack
@@ -464,6 +464,9 @@ def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carri
                 raise
             not_run[item.measure.kind] = str(error)
             continue
+        if not every and len(released) < len(current):
+            after = of_sample(item.measure, found.after, study.original, released, len(current), ctx)
+            found = replace(found, after=after)
         measured.append(replace(found, chosen=named))
         on_sample += [] if every else [item.measure.kind]
     findings = tuple(judge(one, scan, current, ctx, knows_method=plan.knows_method) for one in plan.requirements)
@@ -665,8 +668,12 @@ def assess_large(
                 raise
             failed.append(NotRun(measure.kind, str(error)))
             continue
-        on = "" if every or len(after) == len(released) else f" (On a random sample of {len(after):,} records.)"
-        scores.append(replace(found, meaning=found.meaning + on, per_record=None, more_per_record={}))
+        if not every and len(after) < len(released):
+            said = found.meaning
+            found = of_sample(measure, found, before, after, len(released), Context(seed, measure.kind))
+            on = f" (On a random sample of {len(after):,} records.)" if found.meaning == said else ""
+            found = replace(found, meaning=found.meaning + on)
+        scores.append(replace(found, per_record=None, more_per_record={}))
     for side in (original, released):
         side.let_go()
     left = {} if measures else too_large(before, after)

@@ -313,7 +313,8 @@ class Method(Part):
             with_ = " with `by_person`" if self.scale != "memory" else ""
             raise PlanError(
                 f"{self.kind}{with_} needs all rows in memory{instead(self.kind)}; rows that stay in their files take "
-                f"methods that work row by row or column by column ({', '.join(scaling())}), or read the data with the engine `memory`"
+                f"methods that work row by row or column by column ({', '.join(scaling())}), or read the data with the "
+                "engine `memory`"
             )
 
     @property

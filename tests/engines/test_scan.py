@@ -532,3 +532,32 @@ def test_refused_parts_name_what_works_instead(tmp_path: Path) -> None:
         dc.Study(data).apply(dc.LocalRecoding(k=3))
     with pytest.raises(PlanError, match="use `distance-linkage` instead"):
         dc.Study(data).scores(dc.ProbabilisticLinkage())
+
+
+@pytest.mark.parametrize("order", ["keep", "permute"])
+def test_blocks_of_published_files_do_not_tell_where_records_were_dropped(order: str, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    rng, rows = np.random.default_rng(1), 3 * BATCH_ROWS
+    zone = np.where(np.arange(rows) < BATCH_ROWS, rng.integers(0, 30_000, rows), rng.integers(0, 20, rows))
+    people = pl.DataFrame({"zone": zone, "income": np.arange(rows)})
+    people.write_parquet(tmp_path / "a.parquet")
+    plan = dc.Plan.from_dict(
+        {
+            "data": {"path": str(tmp_path / "a.parquet")},
+            "roles": {"zone": "quasi", "income": "sensitive"},
+            "steps": [{"suppress-records": {"models": [{"k-anonymity": {"k": 5}}], "limit": 0.9}}],
+            "requirements": [{"k-anonymity": {"k": 5}}],
+            "measures": ["sample-uniqueness"],
+            "output": {"format": "parquet"},
+            "order": order,
+        }
+    )
+    run_large(plan, scan_data(plan), seed=2**100).write(tmp_path / "out")
+    (part,) = (tmp_path / "out").glob("*.parquet")
+    found = pq.read_metadata(part)
+    sizes = [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+    assert len(set(sizes[:-1])) <= 1 and sum(sizes) < rows
+    kept = people.filter(pl.len().over("zone") >= 5)
+    published = pl.read_parquet(part)
+    assert published.equals(kept) if order == "keep" else published.sort("income").equals(kept)

@@ -70,8 +70,8 @@ class ManyClasses(DataError):
         kept = "that come to the driver" if remote else "that are kept in memory"
         super().__init__(
             f"{number:,} different combinations of {', '.join(names)}{'' if remote else ', if not more'}: more than "
-            f"the {MOST_CLASSES:,} {kept}. Generalize these columns in a step before (`generalize`, `recode`, `round`), "
-            "or name fewer of them"
+            f"the {MOST_CLASSES:,} {kept}. Generalize these columns in a step before (`generalize`, `recode`, `round`)"
+            ", or name fewer of them"
         )
 
 

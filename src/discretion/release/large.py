@@ -144,6 +144,11 @@ def run_large(
             raise PlanError(f"{step.method.kind} needs all rows in memory")
         current = done.data
         ran.append(Done(step, done.decision, done.data, saved is not None, done.drawn))
+    if scan.store.remote and plan.order == "keep" and current.lost_records:
+        raise PlanError(
+            "order: with `keep`, the sizes of the parts that the machines write would tell among which rows records "
+            "were dropped; leave the rows in a random order (`order: permute`), or use the engine `duckdb`"
+        )
     if plan.seed_file is not None:
         Release(plan, Study(scan, seed, tuple(ran)), scan, (), ()).seed_file()  # refused before rows are rewritten
     if left := current.having("identifier"):
@@ -360,23 +365,14 @@ class CarriedFiles:
         schema = pl.DataFrame(schema=kept).to_arrow(**views).schema
         repeating = [name for name, kind in self.kinds.items() if not kind.is_float() and not kind.is_nested()]
         self.parts = []
-        rows, writer = PART_ROWS, cast(Any, None)
+        rows, writer, waiting = PART_ROWS, cast(Any, None), pl.DataFrame(schema=kept)
         told = [name for name, kind in self.kinds.items() if kind != pl.String]  # bounds of texts take long to find
         with ExitStack() as stack, self.places_file.open("wb") as places:
             header = {"descr": "<i8", "fortran_order": False, "shape": (self.records,)}
             np.lib.format.write_array_header_1_0(places, header)
 
-            def add(data: Dataset) -> None:
+            def put(frame: pl.DataFrame) -> None:
                 nonlocal rows, writer
-                frame = data.frame
-                if frame.columns != list(self.kinds):
-                    frame = frame.select(list(self.kinds))
-                for name, kind in frame.schema.items():
-                    if kind != wider[name]:
-                        ends = [pl.Series([], dtype=one).to_frame(name) for one in (wider[name], kind)]
-                        wider[name] = pl.concat(ends, how="vertical_relaxed").schema[name]
-                if wider != self.kinds:
-                    return
                 if rows >= PART_ROWS:
                     stack.close()
                     rows, part = 0, self.folder / f"data-{len(self.parts) + 1:05}.{'arrow' if as_arrow else 'parquet'}"
@@ -387,13 +383,32 @@ class CarriedFiles:
                     )
                     writer = stack.enter_context(made)
                     self.parts.append(part)
-                if frame.schema != kept:
-                    frame = frame.cast(kept)
                 writer.write_table(frame.to_arrow(**views))
-                places.write(data.row_ids.astype(np.int64).tobytes())
                 rows += len(frame)
 
+            def add(data: Dataset) -> None:
+                nonlocal waiting
+                frame = data.frame
+                if frame.columns != list(self.kinds):
+                    frame = frame.select(list(self.kinds))
+                for name, kind in frame.schema.items():
+                    if kind != wider[name]:
+                        ends = [pl.Series([], dtype=one).to_frame(name) for one in (wider[name], kind)]
+                        wider[name] = pl.concat(ends, how="vertical_relaxed").schema[name]
+                if wider != self.kinds:
+                    return
+                if frame.schema != kept:
+                    frame = frame.cast(kept)
+                # blocks of the file have one size, or they would tell where records were dropped
+                waiting = pl.concat([waiting, frame]) if len(waiting) else frame
+                while len(waiting) >= BATCH_ROWS:
+                    put(waiting[:BATCH_ROWS])
+                    waiting = waiting[BATCH_ROWS:]
+                places.write(data.row_ids.astype(np.int64).tobytes())
+
             yield add
+            if len(waiting):
+                put(waiting)
         self.complete, self.kinds = wider == self.kinds, wider
 
     @property

@@ -7,17 +7,18 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from discretion.context import Context, Progress, ignore_progress
 from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
-from discretion.part import Family, Part, all_parts
+from discretion.part import Family, Part, all_parts, instead
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,6 +28,9 @@ _EVERYBODY, _DRAWN = 50_000, 10_000
 """Of more records that stay in their files, an attack looks for so many people, drawn at random, among all."""
 _WORK = {"columns": 4, "sampled": 10}
 """How many times the columns that they read measures need of memory: codes and sorted copies, matrices and trees."""
+
+_GROUPS, _LEAST, _BEYOND = 20, 25, 2.093
+"""Random groups of a sample whose figures are compared, their rows at least, and the quantile of t for 95%."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ class Measure(Part):
     """`released`: computed on one data set; the report runs it on the original and on the release."""
     aligned: ClassVar[bool] = True
     """Compares each record with itself; meaningless when the rows cannot be matched."""
+    adds_up: ClassVar[bool] = False
+    """Its value is a sum over the records: that of a sample is a part of it."""
     of_steps: ClassVar[bool] = False
     """Attacks the steps that made the release, all copies of a run together, and not one file of it."""
     reads_order: ClassVar[bool] = False
@@ -162,7 +168,8 @@ class Measure(Part):
         if self.scale in ("columns", "sampled"):
             short = original.too_large(released, self.reads(original, released), _WORK[self.scale])
             return f"{self.kind}: {short}" if short else ""
-        return "" if self.scale == "classes" else f"{self.kind} needs all rows in memory; the data stays in its files"
+        short = f"{self.kind} needs all rows in memory{instead(self.kind)}; the data stays in its files"
+        return "" if self.scale == "classes" else short
 
     def on_files(self, released: Dataset) -> Self:
         """Give the measure as it is run on rows that stay in their files: there are too many to look for everybody."""
@@ -173,7 +180,7 @@ class Measure(Part):
 
     def reads(self, original: Dataset, released: Dataset) -> tuple[str, ...]:
         """Name the columns that a measure of rows needs: those it names with what joins them, or all."""
-        named = {text for text in _texts_in(self.model_dump(mode="json")) if text in original.columns}
+        named = {text for text in _texts_in(self) if text in original.columns}
         if not named:
             hidden = {name for name in original.having("identifier") if name not in released.columns}
             return tuple(name for name in original.columns if name not in hidden)
@@ -186,7 +193,8 @@ class Measure(Part):
         """Assess all records, with the columns that the measure reads in memory; no figure per record is kept."""
         first = original if isinstance(original, Scan) else released.original
         if short := self.refuse_scan(first, released):
-            others = [one for one in all_parts(self.family) if one.scale != "memory"]
+            there = ("classes",) if released.store.remote else ("classes", "columns", "sampled")
+            others = [one for one in all_parts(self.family) if one.scale in there and one.kind != self.kind]
             raise PlanError(f"{short}; these can be used instead: {', '.join(one.kind for one in others)}")
         sides = first.beside(released, self.reads(first, released))
         return replace(self.on_files(released).run(*sides, ctx), per_record=None, more_per_record={})
@@ -248,14 +256,23 @@ class RiskShare(Measure):
 
 
 def _texts_in(found: Any) -> Iterator[str]:
-    """Give all texts in plain data, also the keys of mappings."""
+    """Give all texts that may name columns: also in parts of a part and the keys of mappings, not chosen options."""
     if isinstance(found, str):
         yield found
+    elif isinstance(found, BaseModel):
+        for name, field in type(found).model_fields.items():
+            if not _is_option(field.annotation):
+                yield from _texts_in(getattr(found, name))
     elif isinstance(found, Mapping):
         yield from _texts_in([*found, *found.values()])
     elif isinstance(found, list | tuple):
         for one in found:
             yield from _texts_in(one)
+
+
+def _is_option(annotation: Any) -> bool:
+    """Tell whether a field takes one of a few words."""
+    return get_origin(annotation) is Literal or any(map(_is_option, get_args(annotation)))
 
 
 def as_percent(share: float) -> str:
@@ -289,6 +306,29 @@ def align(original: Dataset, released: Dataset, who: str = "measure") -> tuple[D
     # kept with the release, so that several measures share it; the original is kept too: its id stays its own
     kept = released.cached((f"part of {id(original)}",), lambda: (original, original.take(rows)))
     return kept[1], released
+
+
+def of_sample(
+    measure: Measure, found: Score, original: Dataset, released: Dataset, records: int, ctx: Context
+) -> Score:
+    """Say of a figure of a random sample of rows that belong together where that of all records lies.
+
+    By how much the figures of random groups of the sample differ; a sum over records is that of all of them.
+    """
+    rows = len(released)
+    whole = records / rows if measure.adds_up else 1.0
+    value, detail, meaning = found.value * whole, dict(found.detail), found.meaning
+    if measure.scale == "columns" and measure.aligned and rows >= _GROUPS * _LEAST:
+        order = ctx.within("groups of the sample").rng.permutation(rows)
+        each = [measure.run(original, released.take(part), ctx).value for part in np.array_split(order, _GROUPS)]
+        scale = _GROUPS if measure.adds_up else 1
+        error = (
+            float(np.std(each, ddof=1)) * scale * whole / math.sqrt(_GROUPS) * math.sqrt(max(0.0, 1 - rows / records))
+        )
+        detail["interval"] = [max(0.0, value - _BEYOND * error), value + _BEYOND * error]
+        low, high = (f"{end:.4g}" for end in detail["interval"])
+        meaning += f" On a random sample of {rows:,} records; of all it is {value:.4g}, between {low} and {high} (95%)."
+    return replace(found, value=value, detail=detail, meaning=meaning)
 
 
 def source_of(original: Dataset, released: Dataset) -> Dataset | None:

@@ -22,7 +22,7 @@ from discretion.data.native import bounding_numbers
 from discretion.data.schema import Schema
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, Infeasible, PlanError
-from discretion.part import HOLDS_PARTS, Columns, Family, Part, Scale, index, parse
+from discretion.part import HOLDS_PARTS, Columns, Family, Part, Scale, index, instead, parse
 
 _FEW_VALUES = 65_536
 """Texts with at most as many different values are hashed as their ranks among these."""
@@ -312,8 +312,9 @@ class Method(Part):
         if self.scale == "memory" or getattr(self, "by_person", False):
             with_ = " with `by_person`" if self.scale != "memory" else ""
             raise PlanError(
-                f"{self.kind}{with_} needs all rows in memory; rows that stay in their files take methods that work "
-                f"row by row or column by column ({', '.join(scaling())}), or read the data with the engine `memory`"
+                f"{self.kind}{with_} needs all rows in memory{instead(self.kind)}; rows that stay in their files take "
+                f"methods that work row by row or column by column ({', '.join(scaling())}), or read the data with the "
+                "engine `memory`"
             )
 
     @property

@@ -15,7 +15,7 @@ from discretion.data.dataset import Dataset
 from discretion.display import figure, table
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
-from discretion.part import Family, Part
+from discretion.part import Family, Part, instead
 
 
 def whole(number: float) -> float:
@@ -105,8 +105,8 @@ class PrivacyModel(Part):
     def classes_of(self, released: Scan) -> Dataset:  # noqa: ARG002
         """Give the classes that the model looks at, with their counts."""
         raise PlanError(
-            f"{self.kind} needs all rows in memory; the data stays in its files, and models of classes of records that "
-            "look alike (k-anonymity, distinct-l-diversity, t-closeness …) can be checked there"
+            f"{self.kind} needs all rows in memory{instead(self.kind)}; the data stays in its files, and models of "
+            "classes of records that look alike (k-anonymity, distinct-l-diversity, t-closeness …) can be checked there"
         )
 
     def run(self, released: Dataset, ctx: Context, *, original: Dataset | None = None) -> Verdict:

@@ -62,6 +62,32 @@ Scale = Literal["rows", "classes", "columns", "blocks", "sampled", "memory"]
 their counts; `columns`: all rows of the columns that it reads; `blocks`: these, and it works on blocks of similar
 records; `sampled`: these, and it looks for some people, drawn at random, among all; `memory`: all the data.
 """
+_INSTEAD = {
+    "local-recoding": "`mondrian` or `optimal-generalization`",
+    "moment-preserving": "`mdav` or `correlated-noise`",
+    "orthogonal-noise": "`correlated-noise`",
+    "outlier-noise": "`winsorize-outliers` and `additive-noise`",
+    "pseudonymize": "`drop-identifiers`",
+    "targeted-record-swap": "`rank-swap` or `pram`",
+    "suppress-by-risk": "`suppress-records` or `local-suppression`",
+    "blank-and-impute": "`local-suppression`",
+    "assignment-linkage": "`distance-linkage`",
+    "learned-linkage": "`distance-linkage`",
+    "probabilistic-linkage": "`distance-linkage`",
+    "linkability": "`distance-linkage`",
+    "singling-out": "`sample-uniqueness` or `suda`",
+    "rare-values": "`sample-uniqueness`",
+    "replicated-uniques": "`sample-uniqueness`",
+    "log-linear-risk": "`individual-risk` or `population-uniqueness`",
+    "inference-risk": "`group-attack` or `model-disclosure`",
+    "value-agreement": "`changed-share` or `variable-change`",
+    "propensity": "`marginals` and `correlation-change`",
+    "interval-overlap": "`range-queries`",
+    "household-k-anonymity": "`k-anonymity`",
+    "reidentification-bound": "`average-risk` or `sample-uniqueness-bound`",
+    "interval-protection": "a bound on `interval-risk`",
+}
+"""What does nearly the same on rows that stay in their files, for parts that need all rows in memory."""
 
 ENTRY_POINTS = "discretion.parts"
 
@@ -184,6 +210,11 @@ def find(kind: str) -> type[Part]:
     if kind not in index():
         raise PlanError(unknown("part", kind, {*index(), *_REGISTERED}))
     return index()[kind].load()
+
+
+def instead(kind: str) -> str:
+    """Say what to use on rows that stay in their files in place of a part that needs them in memory, if anything."""
+    return f": use {_INSTEAD[kind]} instead" if kind in _INSTEAD else ""
 
 
 def kinds(family: Family) -> list[str]:

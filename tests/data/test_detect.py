@@ -575,6 +575,14 @@ def test_dates_written_as_numbers(kind: type) -> None:
     assert "dates" not in propose(pl.DataFrame({"v17": amounts}))[0].reason
 
 
+@pytest.mark.parametrize("kind", [pl.Int8, pl.UInt8, pl.Int16, pl.Int64, pl.UInt64, pl.Int128, pl.Float64])
+def test_numbers_of_every_width_are_looked_at_for_dates(kind: type[pl.DataType]) -> None:
+    numbers = pl.Series("v17", [int(i) % 100 for i in RNG.integers(0, 100, 400)]).cast(kind)
+    assert "dates" not in propose(numbers.to_frame())[0].reason
+    huge = pl.Series("v17", [20_010_101.0 + i % 28 for i in range(400)] + [1e300])
+    assert propose(huge.to_frame())[0].reason
+
+
 @pytest.mark.parametrize(
     ("column", "cells"),
     [

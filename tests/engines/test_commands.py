@@ -115,17 +115,17 @@ def fail_in_polars(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "fail"),
+    ("what", "fail", "order"),
     [
-        ("pyarrow.parquet.ParquetWriter.write_table", fail_to_write),
-        ("polars.DataFrame.write_parquet", fail_in_polars),
-        ("polars.DataFrame.write_ipc_stream", fail_in_polars),
+        ("pyarrow.parquet.ParquetWriter.write_table", fail_to_write, "keep"),
+        ("pyarrow.RecordBatchFileWriter.write_table", fail_to_write, "permute"),
+        ("polars.DataFrame.write_ipc_stream", fail_in_polars, "keep"),
     ],
 )
-def test_a_full_disk_is_said(what: str, fail: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = made(folder)
+def test_a_full_disk_is_said(what: str, fail: Any, order: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = made(folder, order=order)
     scan = scan_data(plan)
-    monkeypatch.setattr(what, fail)
+    monkeypatch.setattr(what, fail, raising=False)
     with pytest.raises(DataError, match="disk is full"):
         run_large(plan, scan, seed=2**100)
 
@@ -174,9 +174,49 @@ def test_a_killed_run_publishes_nothing_and_is_cleaned_by_the_next(folder: Path,
     command += ["--engine", "duckdb", "--quiet"]
     environment = {**os.environ, "TMPDIR": str(spilled)}
     with subprocess.Popen(command, env=environment) as process:
-        while process.poll() is None and not list(spilled.glob("discretion-spill-*/data-*.parquet")):
+        while process.poll() is None and not list(spilled.glob("discretion-spill-*/data-*")):
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
     assert not (tmp_path / "out").exists() and list(spilled.glob("discretion-spill-*"))
     assert subprocess.run(command, env=environment, check=False).returncode == 0
     assert (tmp_path / "out").exists() and not list(spilled.glob("discretion-spill-*"))
+
+
+def test_a_used_seed_is_refused_before_rows_are_rewritten(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keep.seed").write_text(hex(2**127 + 9))
+    seeded = {"seed_file": str(tmp_path / "keep.seed")}
+    plan = made(folder, **seeded)
+    run_large(plan, scan_data(plan)).write(tmp_path / "out", tmp_path / "private")
+    other = [{"additive-noise": {"columns": ["income"], "sd_share": 0.3}}]
+    monkeypatch.setattr("discretion.release.large._carry_out", None)
+    with pytest.raises(dc.PlanError, match="was used for a release"):
+        run_large(made(folder, **seeded, steps=other), scan_data(plan))
+
+
+def test_a_dry_run_looks_at_parts_and_refuses_what_cannot_be_done(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import yaml
+
+    monkeypatch.setattr("discretion.release.large._carry_out", None)
+    asked = ["--out", str(tmp_path / "out"), "--dry-run", "--engine", "duckdb"]
+    for steps, code, said in ((PLAN["steps"], 0, "2,000 rows"), ([{"local-recoding": {"k": 3}}], 2, "local-recoding")):
+        text = yaml.safe_dump({**PLAN, "steps": steps, "data": {"path": str(folder)}})
+        (tmp_path / "plan.yaml").write_text(text)
+        assert run(["run", str(tmp_path / "plan.yaml"), *asked]) == code
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_killed_run_left_beside_the_public_folder_is_removed(folder: Path, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    names = [f".out-{process.pid}-ab_cd123", f".out-private-{process.pid}-ab_cd123"]
+    others = [f".out-{os.getpid()}-ab_cd123", f".out-{process.pid}-{os.getpid()}-ab_cd123", ".out-notes"]
+    for name in (*names, *others):
+        (tmp_path / name).mkdir()
+    plan = made(folder)
+    run_large(plan, scan_data(plan), seed=2**100).write(tmp_path / "out")
+    assert [(tmp_path / name).exists() for name in (*names, *others)] == [False, False, True, True, True]

@@ -68,6 +68,7 @@ COUNTING: dict[str, Any] = {
     "individual-risk": dc.IndividualRisk(weight="weight"),
     "average-class-size": dc.AverageClassSize(k=2),
     "discernibility": dc.Discernibility(),
+    "group-attack": dc.GroupAttack(columns=["age"], sensitive=["region"]),
 }
 
 
@@ -200,3 +201,51 @@ def test_rows_of_two_files_are_matched(people: pl.DataFrame, folder: Path, tmp_p
     assert isinstance(other, Scan)
     measure = dc.Mse(columns=NUMBERS)
     assert measure(one, other).value == pytest.approx(measure(Dataset(people, **OPTIONS), released).value, rel=1e-12)
+
+
+def test_columns_that_are_called_like_options_are_not_taken_for_them(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    rows = pl.DataFrame({name: rng.normal(size=300).round(1) for name in ("values", "id", "average", "on", "x")})
+    rows.write_parquet(tmp_path / "a.parquet")
+    roles = dict.fromkeys(rows.columns, "quasi")
+    noise = dc.AdditiveNoise(columns=["x"], sd_share=0.5)
+    one, other = (
+        dc.Study(data, seed=SEED).apply(noise)
+        for data in (Dataset(rows, roles=roles), dc.scan(tmp_path / "a.parquet", roles=roles))
+    )
+    for measure in (dc.Mse(), dc.Il1s(), dc.DistanceLinkage(), dc.RankInterval()):
+        assert other.scores(measure)[0].value == pytest.approx(one.scores(measure)[0].value, rel=1e-12), measure.kind
+
+
+def test_the_figure_of_a_sample_has_an_interval_that_holds_as_often_as_it_says() -> None:
+    from discretion.context import Context
+    from discretion.measure import of_sample
+
+    rng = np.random.default_rng(4)
+    rows = pl.DataFrame({"x": rng.lognormal(1, 0.7, 20_000), "y": rng.normal(size=20_000)})
+    study = dc.Study(Dataset(rows), seed=1).apply(dc.AdditiveNoise(columns=["x", "y"], sd_share=0.3))
+    for measure in (dc.Mse(columns=["x", "y"]), dc.Mae(columns=["x", "y"]), dc.Sse(columns=["x", "y"])):
+        true, held = study.scores(measure)[0].value, 0
+        for run in range(40):
+            chosen = np.sort(rng.choice(20_000, 2_000, replace=False))
+            sides = study.original.take(chosen), study.current.take(chosen)
+            ctx = Context(run, "sample")
+            found = of_sample(measure, measure.run(*sides, ctx), *sides, 20_000, ctx)
+            low, high = found.detail["interval"]
+            assert low <= found.value <= high and f"{found.value:.4g}" in found.meaning
+            held += low <= true <= high
+        assert 33 <= held <= 40, (measure.kind, held)  # 95% of 40 runs; fewer than 33 once in 100,000
+
+
+def test_errors_that_do_not_fit_into_memory_are_those_of_a_sample_with_its_interval(
+    folder: Path, studies: tuple[dc.Study, dc.Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("discretion.release.large.SAMPLE", 1_000)
+    plan = plan_of(folder, 1.0)
+    plan = dc.Plan.from_dict({**plan.to_dict(), "requirements": "none", "measures": [{"sse": {"columns": NUMBERS}}]})
+    scan = scan_data(plan)
+    scan.store.room = 1
+    (found,) = (one for one in run_large(plan, scan, seed=SEED).measured if one.measure.kind == "sse")
+    low, high = found.after.detail["interval"]
+    whole = dc.Sse(columns=NUMBERS)
+    assert low < studies[0].scores(whole)[0].value < high and "1,000 records" in found.after.meaning

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -452,9 +453,111 @@ def test_classes_are_no_records_of_a_table() -> None:
 
 
 def test_columns_of_wide_data_do_not_all_stay_open(monkeypatch: pytest.MonkeyPatch, scan: Scan) -> None:
-    monkeypatch.setattr("discretion.engines.scan._OPEN", 1)
+    monkeypatch.setattr("discretion.engines.scan.MOST_OPEN", 1)
     ends = {name: scan.extremes(name) for name in ("age", "income", "hours")}
     assert len(scan._spools) == 1
     both = scan.each_batch(["age", "hours"], lambda piece: piece.number("age").size + piece.number("hours").size)
     assert sum(both) == 2 * ROWS and len(scan._spools) == 2
     assert ends["age"] == (0.0, 94.0)
+
+
+def test_different_values_are_found_without_counting_where_the_bounds_are_full(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame(
+        {
+            "full": rng.integers(-3, 4, 200_000).astype(np.int8),
+            "gaps": rng.integers(0, 30, 200_000) * 7,
+            "some": pl.Series(rng.integers(0, 3, 200_000)).replace(1, None),
+            "text": [str(i) for i in rng.integers(0, 20, 200_000)],
+            "float": rng.integers(0, 5, 200_000) / 2,
+        }
+    )
+    frame[:70_001].write_parquet(tmp_path / "a.parquet")
+    frame[70_001:].write_parquet(tmp_path / "b.parquet")
+    store = dc.scan(tmp_path).store
+    for name in frame.columns:
+        assert store.different(name).to_list() == frame[name].unique(maintain_order=True).to_list(), name
+
+
+def test_columns_kept_while_rows_pass_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.DataFrame({"a": np.arange(150_000), "b": np.arange(150_000) / 4})
+    frame.write_parquet(tmp_path / "a.parquet")
+    data = dc.scan(tmp_path)
+    assert sum(len(part) for part in data.stream_keeping(["b"])) == len(frame)
+    monkeypatch.setattr(type(data.store), "batches", None)
+    assert data.extremes("b") == (0.0, 149_999 / 4)
+    assert pl.concat(part.frame for part in data.stream(["b"])).equals(frame.select("b"))
+
+
+def test_combinations_in_memory_have_a_limit_and_generalized_ones_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame({"age": rng.integers(0, 100, 5_000), "zone": rng.integers(0, 100, 5_000) / 2})
+    frame.write_parquet(tmp_path / "a.parquet")
+    for module in ("scan", "duckdb"):
+        monkeypatch.setattr(f"discretion.engines.{module}.MOST_CLASSES", 1_000)
+    roles = {"age": "quasi", "zone": "quasi"}
+    data = dc.scan(tmp_path, roles=roles, hierarchies={"age": {"intervals": {"width": 20, "levels": 2}}})
+    with pytest.raises(DataError, match=r"different combinations of age, zone.*Generalize these columns"):
+        dc.KAnonymity(k=2)(data)
+    with pytest.raises(DataError, match="combinations of age"):
+        dc.KAnonymity(k=2)(dc.Study(data, seed=1).apply(dc.Pram(columns=["age"], keep_share=0.5)).current)
+    rougher = dc.Study(data, seed=1).apply(dc.Generalize(levels={"age": 1})).current
+    counts = frame.group_by(pl.col("age") // 20, "zone").len()["len"]
+    assert dc.KAnonymity(k=2)(rougher).value == counts.min()
+    plan = dc.Plan.from_dict(
+        {
+            "data": {"path": str(tmp_path)},
+            "roles": roles,
+            "steps": "none",
+            "requirements": "none",
+            "measures": ["sample-uniqueness"],
+        }
+    )
+    release = run_large(plan, scan_data(plan), seed=1)
+    assert "sample-uniqueness" in release.on_sample
+
+
+def test_refused_parts_name_what_works_instead(tmp_path: Path) -> None:
+    from discretion.part import _INSTEAD, find
+
+    for kind, words in _INSTEAD.items():
+        assert find(kind).scale == "memory", kind
+        for other in re.findall(r"`([^`]+)`", words):
+            assert find(other).scale != "memory", other
+    pl.DataFrame({"age": [1, 2, 3]}).write_parquet(tmp_path / "a.parquet")
+    data = dc.scan(tmp_path, roles={"age": "quasi"})
+    with pytest.raises(PlanError, match="use `mondrian` or `optimal-generalization` instead"):
+        dc.Study(data).apply(dc.LocalRecoding(k=3))
+    with pytest.raises(PlanError, match="use `distance-linkage` instead"):
+        dc.Study(data).scores(dc.ProbabilisticLinkage())
+
+
+@pytest.mark.parametrize("order", ["keep", "permute"])
+def test_blocks_of_published_files_do_not_tell_where_records_were_dropped(order: str, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    rng, rows = np.random.default_rng(1), 3 * BATCH_ROWS
+    zone = np.where(np.arange(rows) < BATCH_ROWS, rng.integers(0, 30_000, rows), rng.integers(0, 20, rows))
+    people = pl.DataFrame({"zone": zone, "income": np.arange(rows)})
+    people.write_parquet(tmp_path / "a.parquet")
+    plan = dc.Plan.from_dict(
+        {
+            "data": {"path": str(tmp_path / "a.parquet")},
+            "roles": {"zone": "quasi", "income": "sensitive"},
+            "steps": [{"suppress-records": {"models": [{"k-anonymity": {"k": 5}}], "limit": 0.9}}],
+            "requirements": [{"k-anonymity": {"k": 5}}],
+            "measures": ["sample-uniqueness"],
+            "output": {"format": "parquet"},
+            "order": order,
+        }
+    )
+    run_large(plan, scan_data(plan), seed=2**100).write(tmp_path / "out")
+    (part,) = (tmp_path / "out").glob("*.parquet")
+    found = pq.read_metadata(part)
+    sizes = [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+    assert len(set(sizes[:-1])) <= 1 and sum(sizes) < rows
+    kept = people.filter(pl.len().over("zone") >= 5)
+    published = pl.read_parquet(part)
+    assert published.equals(kept) if order == "keep" else published.sort("income").equals(kept)

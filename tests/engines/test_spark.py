@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def rows_of(scan: Scan) -> pl.DataFrame:
 def compare(kind: str, memory: Dataset, scan: Scan) -> None:  # noqa: F811
     one, other = (dc.Study(data, seed=SEED).apply(METHODS[kind]) for data in (memory, scan))
     assert other.drawn == one.drawn
-    assert other.done[-1].decision.values == one.done[-1].decision.values
+    assert len({json.dumps(METHODS[kind].facts(study.done[-1].decision)) for study in (one, other)}) == 1
     assert isinstance(other.current, Scan) and len(other.current) == len(one.current)
     assert whole_levels(other.current) == whole_levels(one.current)
     assert rows_of(other.current).select(one.current.columns).equals(one.current.frame, null_equal=True)
@@ -170,7 +171,7 @@ def test_classes_that_come_to_the_driver_have_a_limit(
 ) -> None:
     monkeypatch.setattr("discretion.engines.spark.MOST_CLASSES", 1_000)
     scan = dc.scan(folder, engine="spark", session=spark, **OPTIONS)
-    with pytest.raises(DataError, match=r"5,700 different combinations of age, region, sex.*use the engine `duckdb`"):
+    with pytest.raises(DataError, match=r"5,700 different combinations of age, region, sex.*Generalize these columns"):
         dc.KAnonymity(k=5)(scan)
     rougher = dc.Generalize(levels={"age": 2, "region": 1})
     found, expected = (dc.KAnonymity(k=5)(rougher(data, seed=1)) for data in (scan, memory))

@@ -320,6 +320,7 @@ def test_tables_protected_elsewhere() -> None:
         ({"which": "all"}, "which"),
         ({"coalition": 0}, "coalition"),
         ({"attacker": ["nobody"]}, "respondent"),
+        ({"seconds": -1}, "seconds"),
     ],
 )
 def test_bad_input(options: dict[str, Any], text: str) -> None:

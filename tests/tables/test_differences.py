@@ -101,17 +101,23 @@ def test_groups_that_follow_from_several_combinations_are_found() -> None:
         a = (rng.random((6, 12)) < 0.35).astype(np.int64)
         small, weight = rng.random(12) < 0.7, rng.integers(1, 4, 12)
         places = np.flatnonzero(small)
-        basis = combinations_of(a, small)
-        groups, tried = groups_of(basis, weight[small], 5)
+        basis, limit = combinations_of(a, small), int(rng.integers(3, 9))
+        groups, tried = groups_of(basis, weight[small], limit)
         assert tried
         found = {frozenset(places[group].tolist()) for group in groups}
-        every = [set(c) for r in range(1, 5) for c in combinations(places.tolist(), r) if weight[list(c)].sum() < 5]
+        every = [
+            set(c) for r in range(1, limit) for c in combinations(places.tolist(), r) if weight[list(c)].sum() < limit
+        ]
         wanted = [group for group in every if told(a, list(group))]
         least = {frozenset(one) for one in wanted if not any(other < one for other in wanted)}
         assert least <= found <= set(map(frozenset, wanted))
         beyond += len(least - {frozenset(places[list(one)].tolist()) for one in basis})
     assert beyond > 5
-    assert not groups_of([{0: 1, 9: 1}, {1: 1, 9: 1}], np.ones(10, np.int64), 5, most=1)[1]
+    star = [{i: 1, 9: 1} for i in range(6)]
+    assert (
+        groups_of(star, np.ones(10, np.int64), 5, most=1)[1]
+        and not groups_of(star, np.ones(10, np.int64), 6, most=1)[1]
+    )
 
 
 def test_a_respondent_in_several_pieces_counts_once() -> None:
@@ -268,6 +274,8 @@ def test_earlier_tables_that_cannot_be_taken_into_account() -> None:
     rounded = counts.round_random(5, seed=1).cells
     with pytest.raises(dc.PlanError, match="rounded or perturbed"):
         dc.tabulate(data, ["grid"], previous=[rounded])
+    with pytest.raises(dc.PlanError, match="got str"):
+        dc.tabulate(data, ["grid"], previous=["last year"])  # type: ignore[list-item]
     with pytest.raises(dc.PlanError, match="suppression only"):
         dc.tabulate(data, ["grid"], previous=[counts]).round_random(5, seed=1)
     coarse = data.with_columns(town=pl.lit("all towns"))

@@ -180,6 +180,9 @@ def test_a_table_goes_out_only_if_its_audit_holds(tmp_path: Path) -> None:
     cells.publish(tmp_path / "o.csv", override="decided by the board")
     kept = tmp_path / "o.csv.override.json"
     assert json.loads(kept.read_text())["reason"] == "decided by the board" and kept.stat().st_mode & 0o077 == 0
+    last_year = done.cells.with_status(lower_required=0 * cells.lower_required, upper_required=0 * cells.upper_required)
+    with pytest.raises(RequirementNotMet, match="audit given is of another table"):  # same gaps, other levels
+        done.cells.publish(tmp_path / "other.csv", audit=last_year.audit())
     rounded = cells.with_status(secondary=np.zeros(len(cells), np.bool_)).round_controlled(50)
     with pytest.raises(RequirementNotMet, match="no audit was given"):
         rounded.cells.publish(tmp_path / "r.csv")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import doctest
+import itertools
+import time
 from importlib import import_module
 
 import numpy as np
@@ -153,3 +155,22 @@ def test_a_sum_that_cannot_be_protected_fails_the_audit() -> None:
     done = cells.apply_rules([dc.PPercent(percent=10)]).suppress("optimal")
     assert not done.holds and done.audit.sums is not None and len(done.audit.sums.members) == 1
     assert not len(done.audit.failing) and "1 of them not protected" in done.audit.summary
+
+
+def test_the_seconds_of_an_engine_bound_the_whole_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that runs with every look at it: start, search and audit end after about as many looks."""
+    rng = np.random.default_rng(5)
+    columns = {"row": np.repeat(np.arange(12), 12), "col": np.tile(np.arange(12), 12), "n": rng.integers(1, 20, 144)}
+    cells = dc.tables.from_cells(pl.DataFrame(columns), ["row", "col"], count="n")
+    cells = cells.apply_rules([dc.Threshold(minimum=5)])
+    spent = []
+    for seconds in (0.5, 2.0, 1000.0):
+        begin = time.monotonic()
+        looks = itertools.count(begin, 0.02)
+        monkeypatch.setattr(time, "monotonic", lambda looks=looks: next(looks))
+        done = cells.suppress("optimal", seconds=seconds)
+        spent.append(next(looks) - begin)
+        monkeypatch.undo()
+        assert not done.holds or done.cells.audit().holds  # what is said in haste is true
+    assert spent[0] <= 0.5 + 1 and spent[1] <= 2 + 1
+    assert spent[2] > 2 + 1  # what it takes without haste

@@ -14,7 +14,7 @@ from discretion.anonymize.judge import GroupJudge, GroupsRecords, common_columns
 from discretion.anonymize.problem import Settings, classes_of
 from discretion.anonymize.value_trees import ValueTree, value_tree
 from discretion.context import Context, Progress
-from discretion.data.codes import ColumnCodes, as_texts
+from discretion.data.codes import ColumnCodes, as_texts, plain
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.engines.lookup import ClassLookup
@@ -218,7 +218,7 @@ def value_range(data: Dataset, name: str, representation: Representation) -> Val
         used, distinct = _distinct(codes)
         order = distinct.arg_sort().to_numpy().astype(np.int64)
         ranked = _ranked(codes, used[order])
-        values = distinct.gather(order)
+        values = plain(distinct.gather(order))
         return OrderedRange(name, ranked, codes.missing >= 0, values, data.frame[name], representation, data.counts)
     if data.origin.schema[name].hierarchy is not None:
         tree = value_tree(data, name)

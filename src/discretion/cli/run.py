@@ -21,6 +21,7 @@ from discretion.cli.schema_options import (
 )
 
 if TYPE_CHECKING:
+    from discretion.data.dataset import Dataset
     from discretion.release.plan import Plan
     from discretion.release.release import Release
 
@@ -65,7 +66,7 @@ def run_command(plan_file: str, as_json: bool, quiet: bool, **options: Any) -> N
     journal = options["journal"] or (plan.resolve(plan.output.journal) if plan.output.journal else None)
     check_places(plan, folder, journal, overwrite=options["force"], seed_file=options["seed_file"])
     if options["dry_run"]:
-        _dry_run(plan, options["source"], as_json, quiet)
+        _dry_run(plan, options, as_json, quiet)
         return
     reuse = read_decisions(options["reuse"]) if options["reuse"] else None
     release = _carry_out(plan, options, quiet, reuse)
@@ -177,19 +178,25 @@ def _Elsewhere() -> Any:  # noqa: N802 - stands for a method
     return DropIdentifiers()
 
 
-def _dry_run(plan: Plan, source: str | None, as_json: bool, quiet: bool) -> None:
+def _dry_run(plan: Plan, options: Mapping[str, Any], as_json: bool, quiet: bool) -> None:
     from discretion.release.earlier import Earlier
     from discretion.release.gate import check_publishable
     from discretion.release.run import check_data, check_plan
 
-    plan = Earlier.open(plan.made_from).started(plan) if plan.made_from else plan
-    check_plan(plan)
-    data = plan.read(source, lambda text: say(text, quiet))
-    check_data(data)
-    check_publishable(plan, data, made=bool(plan.steps or plan.made_from))
+    if (where := take_engine(options)) is not None:
+        from discretion.release.large import prepared, scan_data
+
+        data: Dataset = (scan := scan_data(plan, options["source"], **where))
+        prepared(plan, scan, 0, publish=True)
+    else:
+        plan = Earlier.open(plan.made_from).started(plan) if plan.made_from else plan
+        check_plan(plan)
+        data = plan.read(options["source"], lambda text: say(text, quiet))
+        check_data(data)
+        check_publishable(plan, data, made=bool(plan.steps or plan.made_from))
     if as_json:
         print_json({"plan": "valid", "rows": len(data), "columns": list(data.columns)})
-    say(f"the plan is valid: {len(plan.steps)} steps on {len(data)} rows × {len(data.columns)} columns", quiet)
+    say(f"the plan is valid: {len(plan.steps)} steps on {len(data):,} rows × {len(data.columns)} columns", quiet)
 
 
 def report(release: Release, as_json: bool, places: dict[str, str]) -> None:

@@ -55,7 +55,7 @@ class ColumnCodes:
     def values(self) -> list[object]:
         """The value each code stands for; None for missing and for codes that do not occur."""
         rows = self.first_rows
-        found = self.series.gather(np.where(rows < 0, 0, rows)).to_list() if len(self.series) else []
+        found = plain(self.series.gather(np.where(rows < 0, 0, rows))).to_list() if len(self.series) else []
         return [
             value if row >= 0 and code != self.missing else None
             for code, (value, row) in enumerate(zip(found, rows, strict=True))
@@ -135,6 +135,14 @@ def encode(series: pl.Series) -> ColumnCodes:
     if kind == pl.Binary:
         return encode_as(series, series.bin.encode("hex"))
     return encode_as(series, series.cast(pl.String))
+
+
+def plain(series: pl.Series) -> pl.Series:
+    """Write values that count as the same alike: NaN as missing, −0.0 as 0.0."""
+    if not series.dtype.is_float():
+        return series
+    known = series.fill_nan(None)
+    return known.set(known == 0, 0.0)
 
 
 def as_texts(series: pl.Series) -> pl.Series:

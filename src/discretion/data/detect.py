@@ -386,9 +386,10 @@ class _Facts:
             return pattern_of(self.sample.cast(pl.String))
         if not self.whole or self.labelled or not self.kind.is_numeric():
             return None
-        numbers = self.sample.drop_nulls()
+        numbers = self.sample.drop_nulls().cast(pl.Float64)  # as small whole numbers they are compared with small ones
         between = float(numbers.is_between(18_000_101, 20_991_231).mean() or 0)  # type: ignore[arg-type]
-        return pattern_of(numbers.cast(pl.Int64).cast(pl.String), _NEARLY_ALL) if between > _NEARLY_ALL else None
+        texts = numbers.cast(pl.Int64, strict=False).cast(pl.String)
+        return pattern_of(texts, _NEARLY_ALL) if between > _NEARLY_ALL else None
 
     @property
     def named(self) -> tuple[Role, str] | None:

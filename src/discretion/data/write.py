@@ -6,8 +6,11 @@ import contextlib
 import errno
 import gzip
 import os
+import re
 import secrets
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -71,6 +74,26 @@ def alone_beside(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(folder)
+
+
+def private_folder(parent: Path, prefix: str) -> Path:
+    """Make a folder that only its owner can read; those of processes that were killed are removed first."""
+    ours = re.compile(re.escape(prefix) + r"(\d+)-[^-]+")
+    for left in list(parent.iterdir()):
+        found = ours.fullmatch(left.name)
+        if found and not _runs(int(found[1])) and left.is_dir() and left.stat().st_uid == os.getuid():
+            shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent))
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def check_target(path: Path, overwrite: bool) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import shutil
 import tempfile
@@ -21,7 +20,8 @@ from discretion.context import BATCH_ROWS
 from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
 from discretion.data.text import Given, format_of
-from discretion.engines.scan import COUNT, FIRST, Scan, spilling
+from discretion.data.write import private_folder
+from discretion.engines.scan import COUNT, FIRST, MOST_CLASSES, ManyClasses, Scan, spilling
 from discretion.errors import DataError, PlanError, unknown
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class DuckdbRows:
     ) -> None:
         self.room = _bytes(memory)
         self.files, self.memory, self._chosen = tuple(files), memory, columns
-        self.spill = _private_folder(spill)
+        self.spill = spill_folder(spill)
         weakref.finalize(self, shutil.rmtree, self.spill, ignore_errors=True)
         self._parquet = [
             self._converted(file, schema or Schema.build(), given) if format_of(file, None) == "csv" else file
@@ -123,7 +123,7 @@ class DuckdbRows:
 
         with _reading():
             for file in self._parquet:
-                with pq.ParquetFile(file) as opened:
+                with pq.ParquetFile(file, pre_buffer=False) as opened:
                     for batch in opened.iter_batches(BATCH_ROWS, columns=list(names)):
                         yield pa.Table.from_batches([batch])
 
@@ -133,6 +133,20 @@ class DuckdbRows:
             found = self._counted_by_place(names)
         return self._counted_by_query(names) if found is None else found
 
+    def different(self, name: str) -> pl.Series:
+        """Give the different values of a column, in the order of their first rows."""
+        import polars as pl
+
+        line = self._line(name) if self.kinds[name].is_integer() else None
+        if line is None or line.size > _FEW_PLACES:
+            return self.classes([name])[name]
+        found = pl.Series(name, [], self.kinds[name])
+        for frame in self.batches([name]):
+            found = pl.concat([found, frame[name]]).unique(maintain_order=True)
+            if len(found) == line.size:  # all that the bounds of the files leave
+                break
+        return found
+
     def _counted_by_query(self, names: Sequence[str]) -> pl.DataFrame:
         import polars as pl
 
@@ -141,11 +155,13 @@ class DuckdbRows:
         query = (
             f'SELECT {listed}, count(*) AS "{COUNT}", '
             f'min($starts[(file_index + 1)::BIGINT] + file_row_number) AS "{FIRST}" '
-            f'FROM read_parquet($files, file_row_number = true) GROUP BY {listed} ORDER BY "{FIRST}"'
+            f"FROM read_parquet($files, file_row_number = true) GROUP BY {listed} LIMIT {MOST_CLASSES + 1}"
         )
         with self._connection() as connection, _reading():
             given = {"starts": starts, "files": [str(file) for file in self._parquet]}
-            frame = pl.DataFrame(pl.from_arrow(connection.sql(query, params=given).to_arrow_table()))
+            frame = pl.DataFrame(pl.from_arrow(connection.sql(query, params=given).to_arrow_table())).sort(FIRST)
+        if len(frame) > MOST_CLASSES:
+            raise ManyClasses(names, len(frame))
         kinds: dict[str, pl.DataType] = {name: self.kinds[name] for name in names}
         return frame.cast(pl.Schema({**kinds, COUNT: pl.Int64(), FIRST: pl.Int64()}))
 
@@ -170,7 +186,7 @@ class DuckdbRows:
         first = np.empty(len(counts), np.int64)
         texts, start = [line.name for line in lines if line.texts is not None], 0
         for part in self._parquet:
-            with pq.ParquetFile(part, read_dictionary=texts) as opened:
+            with pq.ParquetFile(part, read_dictionary=texts, pre_buffer=False) as opened:
                 for batch in opened.iter_batches(BATCH_ROWS, columns=list(names)):
                     places = np.zeros(batch.num_rows, np.int64)
                     for line in lines:
@@ -182,6 +198,8 @@ class DuckdbRows:
                     count_places(places, start, counts, first)
                     start += batch.num_rows
         used = np.flatnonzero(counts)
+        if len(used) > MOST_CLASSES:
+            raise ManyClasses(names, len(used))
         used = used[np.argsort(first[used])]
         columns, left = [pl.Series(COUNT, counts[used].astype(np.int64)), pl.Series(FIRST, first[used])], used
         for line in reversed(lines):
@@ -220,7 +238,7 @@ class DuckdbRows:
         found: dict[str, int] = {}
         missing = False
         for part in self._parquet:
-            with pq.ParquetFile(part, read_dictionary=[name]) as opened:
+            with pq.ParquetFile(part, read_dictionary=[name], pre_buffer=False) as opened:
                 for batch in opened.iter_batches(BATCH_ROWS, columns=[name]):
                     column = batch.column(0)
                     missing |= column.null_count > 0
@@ -288,24 +306,9 @@ def _bytes(memory: str) -> int:
     return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
 
 
-def _private_folder(below: str | Path | None) -> Path:
-    """Make a folder that only its owner can read; those of processes that were killed are removed first."""
-    place = Path(below or tempfile.gettempdir())
-    for left in place.glob(f"{_SPILL}*"):
-        number = left.name.removeprefix(_SPILL).partition("-")[0]
-        if number.isdigit() and not _runs(int(number)) and left.is_dir() and left.stat().st_uid == os.getuid():
-            shutil.rmtree(left, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{_SPILL}{os.getpid()}-", dir=place))
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def spill_folder(below: str | Path | None) -> Path:
+    """Make a private folder for what is spilled; those of processes that were killed are removed first."""
+    return private_folder(Path(below or tempfile.gettempdir()), _SPILL)
 
 
 class _reading:  # noqa: N801 - used like a function

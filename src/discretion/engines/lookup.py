@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discretion.context import BATCH_ROWS
-from discretion.data.codes import add_counts
+from discretion.data.codes import add_counts, plain
 from discretion.data.dataset import Dataset, Level, Piece
 from discretion.engines.scan import Scan
 from discretion.errors import DataError
@@ -52,7 +52,7 @@ class ClassNumbers:
         distinct, known = [], []
         key, combinations = np.zeros(len(rows), np.int64), 1
         for place, name in enumerate(columns):
-            series = table.series(name).gather(rows)
+            series = plain(table.series(name).gather(rows))
             values = series.unique().to_frame().with_row_index(_CODE)
             distinct.append(values)
             key = key * len(values) + _codes(series, values)
@@ -138,7 +138,7 @@ def _codes(series: pl.Series, values: pl.DataFrame) -> NDArray[np.int64]:
     import polars as pl
 
     name = series.name
-    frame = series.cast(values.schema[name]).to_frame()
+    frame = plain(series.cast(values.schema[name])).to_frame()
     joined = frame.join(values, on=name, how="left", nulls_equal=True, maintain_order="left")
     return joined[_CODE].cast(pl.Int64).fill_null(-1).to_numpy()
 

@@ -40,11 +40,11 @@ _HIDDEN = "discretion:suppressed:"
 """Before the name of a column: which of its cells were suppressed."""
 _KEPT_BYTES = 1 << 30
 """What whole columns may take in memory after they were used; one column is always kept."""
-_OPEN = 32
+MOST_OPEN = 32
 """Columns of a data set that wait in private files, each of which is open; those of one summary may be more."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 MOST_CLASSES = 10_000_000
-"""Combinations of values that may come, with their counts, from rows that are worked on elsewhere."""
+"""Combinations of values that are kept in memory with their counts, on whatever engine they are counted."""
 _MERGE_AT = 2_000_000
 """Classes of single batches that are gathered before they are added up."""
 
@@ -64,12 +64,14 @@ def spilling() -> Iterator[None]:
 
 
 class ManyClasses(DataError):
-    """There are more combinations of values than may come from where the rows are."""
+    """There are more combinations of values than are kept in memory."""
 
-    def __init__(self, names: Iterable[str], number: int) -> None:
+    def __init__(self, names: Iterable[str], number: int, *, remote: bool = False) -> None:
+        kept = "that come to the driver" if remote else "that are kept in memory"
         super().__init__(
-            f"{number:,} different combinations of {', '.join(names)}, more than the {MOST_CLASSES:,} that come to the "
-            "driver: generalize these columns in a step before, name fewer of them, or use the engine `duckdb`"
+            f"{number:,} different combinations of {', '.join(names)}{'' if remote else ', if not more'}: more than "
+            f"the {MOST_CLASSES:,} {kept}. Generalize these columns in a step before (`generalize`, `recode`, `round`)"
+            ", or name fewer of them"
         )
 
 
@@ -131,6 +133,9 @@ class ScanStore(Protocol):
 
     def classes(self, names: Sequence[str]) -> pl.DataFrame:
         """Count the combinations of values as they stand: the columns, COUNT, and FIRST."""
+
+    def different(self, name: str) -> pl.Series:
+        """Give the different values of a column, in the order of their first rows."""
 
 
 class RemoteStore(ScanStore, Protocol):
@@ -346,7 +351,7 @@ class Scan(Dataset):
             if self.store.remote:
                 found = self.cached("different values", self._different)[column]
             else:
-                found = as_read(self.store.classes([column]).select(column), self.schema.only([column]))[column]
+                found = as_read(self.store.different(column).to_frame(), self.schema.only([column]))[column]
             present = found.fill_nan(None).drop_nulls() if found.dtype.is_float() else found.drop_nulls()
             return recipe.bind(present.unique(maintain_order=True).to_list(), column)
 
@@ -377,13 +382,28 @@ class Scan(Dataset):
         """Give what is found in each batch of 65,536 rows, in their order."""
         if self.store.remote:
             return self._remote.each_batch(self.passing(columns), look, merge)
-        import polars as pl
-
-        found, spools = [], self._spooled(columns)
-        for number in range(len(spools[0])):
-            data = self._like(pl.concat([spool.batch(number) for spool in spools], how="horizontal"))
+        found = []
+        for number, frame in enumerate(self._spooled_batches(columns)):
+            data = self._like(frame)
             found.append(look(Piece(data, 0, len(data), number * BATCH_ROWS)))
         return found
+
+    def _spooled_batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
+        spools = self._spooled(columns)
+        for number in range(len(spools[0])):
+            yield pl.concat([spool.batch(number) for spool in spools], how="horizontal")
+
+    def stream_keeping(self, columns: Sequence[str]) -> Iterator[Dataset]:
+        """Give all rows as `stream` does; some columns are kept in private files on the way."""
+        made = {name: _Spool(self.store.spill) for name in columns}
+        with spilling():
+            for data in self.stream():
+                for name, spool in made.items():
+                    spool.add(data.frame.select(name))
+                yield data
+        self._spools.update(made)
 
     def _spooled(self, columns: Sequence[str]) -> list[_Spool]:
         """Give columns as private files, of batches of 65,536 rows; those that are not there yet are read once."""
@@ -395,7 +415,7 @@ class Scan(Dataset):
                         spool.add(frame.select(name))
             self._spools.update(made)
             others = [name for name in self._spools if name not in columns]
-            for name in others[: max(0, len(self._spools) - _OPEN)]:
+            for name in others[: max(0, len(self._spools) - MOST_OPEN)]:
                 del self._spools[name]
         return [self._spools[name] for name in columns]
 
@@ -511,7 +531,8 @@ class Scan(Dataset):
             return
         needed, steps = self._inputs(wanted)
         root = self.original
-        for number, frame in enumerate(self.store.batches(needed)):
+        kept = needed and all(name in root._spools for name in needed)
+        for number, frame in enumerate(root._spooled_batches(needed) if kept else self.store.batches(needed)):
             start = number * BATCH_ROWS
             data = root._derive(as_read(frame, root.schema.only(needed)), (), {})
             data._rows = np.arange(start, start + len(frame))
@@ -590,18 +611,23 @@ class Scan(Dataset):
             return self._table_elsewhere(columns)
         adding = (pl.col(COUNT).sum(), pl.col(FIRST).min())
         parts: list[pl.DataFrame] = []
-        gathered = 0
+        gathered, merge_at = 0, _MERGE_AT
         last: Dataset | None = None
         for last in self.stream(columns):
             rows = last.frame.select(columns).with_columns(pl.Series(FIRST, last.row_ids))
             parts.append(rows.group_by(columns).agg(pl.len().cast(pl.Int64).alias(COUNT), pl.col(FIRST).min()))
             gathered += len(parts[-1])
-            if gathered > _MERGE_AT:
+            if gathered > merge_at:
                 parts = [pl.concat(parts, how="vertical_relaxed").group_by(columns).agg(adding)]
                 gathered = len(parts[0])
+                if gathered > MOST_CLASSES:
+                    raise ManyClasses(columns, gathered)
+                merge_at = 2 * gathered + _MERGE_AT
         if last is None:
             raise DataError("the data has no rows")
         found = pl.concat(parts, how="vertical_relaxed").group_by(columns).agg(adding).sort(FIRST)
+        if len(found) > MOST_CLASSES:
+            raise ManyClasses(columns, len(found))
         data = self._counted(found.select(columns), found)
         data._changed, data.steps, data.schema = last._changed, last.steps, last.schema
         data.levels = MappingProxyType({n: level for n, level in last.levels.items() if isinstance(level, int)})

@@ -32,7 +32,7 @@ from discretion.data.dataset import Dataset, Piece
 from discretion.data.read import text_to_parquet
 from discretion.data.schema import Schema
 from discretion.data.text import Given
-from discretion.engines.duckdb import DuckdbRows, _metadata, _private_folder, _reading, _rechunked, data_files
+from discretion.engines.duckdb import DuckdbRows, _metadata, _reading, _rechunked, data_files, spill_folder
 from discretion.engines.scan import COUNT, FIRST, MOST_CLASSES, ManyClasses, Passing, spilling
 from discretion.errors import DataError, DiscretionError, PlanError
 
@@ -81,7 +81,7 @@ def spark_session(master: str | None = None, memory: str = "1GB", spill: str | P
     }
     if local := _LOCAL.fullmatch(master):
         master = f"local[{local[1]},{_TRIES}]"
-        folder = _private_folder(spill)
+        folder = spill_folder(spill)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         settings |= {
             "spark.driver.bindAddress": "127.0.0.1",
@@ -115,7 +115,7 @@ def open_spark(
         session = source.sparkSession if framed else spark_session(master, memory, spill)
     if not framed:
         return SparkRows(data_files(source), session, spill, columns, schema, given)
-    folder = _private_folder(spill)
+    folder = spill_folder(spill)
     try:
         with _on_cluster():
             source.write.parquet(str(folder / "frame"))
@@ -294,6 +294,10 @@ class SparkRows(DuckdbRows):
         kinds = {name: self.kinds[name] for name in names}
         return self._counted(lambda _, frame: (frame, np.arange(len(frame))), tuple(names), kinds)
 
+    def different(self, name: str) -> pl.Series:
+        """Give the different values of a column, in the order of their first rows."""
+        return self.classes([name])[name]
+
     def classes_after(self, rows: Passing, kinds: Mapping[str, pl.DataType]) -> pl.DataFrame:
         """Count the combinations of values after some steps, in the order of their first rows."""
 
@@ -332,7 +336,7 @@ class SparkRows(DuckdbRows):
             if number > MOST_CLASSES:
                 number = sum(self.spread(chosen, lambda one: len(add(one))))
             if number > MOST_CLASSES:
-                raise ManyClasses(kinds, number)
+                raise ManyClasses(kinds, number, remote=True)
             found: pl.DataFrame = pl.concat(self.spread(chosen, add)).sort(FIRST).cast(dict(kinds))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -410,7 +414,8 @@ def _tallied(frame: pl.DataFrame, rows: Any, kinds: Mapping[str, pl.DataType], s
     for name, kind in kinds.items():
         column = pl.col(name).cast(kind)
         if kind.is_float():
-            column = pl.when(column.is_nan()).then(pl.lit(float("nan"), kind)).otherwise(column + 0.0).alias(name)
+            zero = pl.when(column == 0).then(pl.lit(0.0, kind)).otherwise(column)
+            column = pl.when(column.is_nan()).then(pl.lit(float("nan"), kind)).otherwise(zero).alias(name)
         alike.append(column.cast(pl.String) if kind in (pl.Categorical, pl.Enum) else column)
     tally = pl.Series(FIRST, np.asarray(rows, np.int64) + start)
     return _added([frame.select(alike).with_columns(tally, pl.lit(1, pl.Int64).alias(COUNT))])

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from discretion.data.codes import plain
 from discretion.data.sql_filter import is_text
 from discretion.errors import DataError, PlanError, QueryRefused
 from discretion.online.audit.exact import ExactMode, SumProtection
@@ -95,7 +96,7 @@ def _plain(values: pl.Series) -> pl.Series:
     import polars as pl
 
     number = values.dtype.is_numeric() or values.dtype == pl.Boolean
-    return values.cast(pl.Float64) + 0.0 if number else values.cast(pl.String)
+    return plain(values.cast(pl.Float64)) if number else values.cast(pl.String)
 
 
 def _sign(values: pl.Series, key: bytes) -> Sign:

@@ -10,7 +10,6 @@ import os
 import platform
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 
 from discretion import __version__
 from discretion.context import SMALL_SEED, Context, keyed_hash, new_seed
-from discretion.data.write import alone_beside, write_text
+from discretion.data.write import alone_beside, private_folder, write_text
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, PlanError
 from discretion.method import Decision
@@ -192,7 +191,10 @@ def _check_replaceable(place: Path, known: re.Pattern[str]) -> None:
 
 
 class _Staged:
-    """A new folder beside its destination that only the owner may read; removed again unless it was moved there."""
+    """A new folder beside its destination that only the owner may read; removed again unless it was moved there.
+
+    What killed runs left of such folders is removed too.
+    """
 
     def __init__(self, destination: Path) -> None:
         self.destination = destination
@@ -200,7 +202,7 @@ class _Staged:
     def __enter__(self) -> Path:
         parent = self.destination.resolve().parent
         parent.mkdir(parents=True, exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix=f".{self.destination.name}-", dir=parent))
+        self.folder = private_folder(parent, f".{self.destination.name}-")
         return self.folder
 
     def __exit__(self, *_: object) -> None:

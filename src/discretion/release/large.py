@@ -25,13 +25,13 @@ from discretion.data.dataset import Dataset
 from discretion.data.schema import Schema
 from discretion.data.text import Given
 from discretion.engines.duckdb import DuckdbRows, data_files
-from discretion.engines.scan import Scan, spilling
+from discretion.engines.scan import MOST_OPEN, ManyClasses, Scan, spilling
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import key_order, keyed_mix
-from discretion.measure import Measure, Scores, match_rows
+from discretion.measure import Measure, Scores, match_rows, of_sample
 from discretion.method import Decision, Method
-from discretion.part import parse
+from discretion.part import instead, parse
 from discretion.release.assess import Assessment, NotRun, no_attack
 from discretion.release.attack_set import attack_set, run_with_holdout, too_large
 from discretion.release.gate import check_publishable, judge, told_by_others
@@ -131,18 +131,9 @@ def run_large(
 
     `publish`: it is to be written, so that what the plan leaves unsaid is refused before any work is done.
     """
-    check_plan(plan)
     require_decisions(plan, reuse)
-    _refuse(plan, scan)
     seed = seed_of(plan, release=True) if seed is None else seed
-    positions = _positions(len(scan), seed)
-    original = _gathered(scan, positions, progress)
-    check_roles(original)
-    for name, column in scan.schema.columns.items():
-        if column.hierarchy is not None:
-            scan.hierarchy(name)
-    if publish:
-        check_publishable(plan, original, made=bool(plan.steps))
+    positions, original = prepared(plan, scan, seed, progress, publish=publish)
     ctx = Context(seed, "", progress)
     current, ran = scan, []
     for number, step in enumerate(plan.steps):
@@ -153,6 +144,13 @@ def run_large(
             raise PlanError(f"{step.method.kind} needs all rows in memory")
         current = done.data
         ran.append(Done(step, done.decision, done.data, saved is not None, done.drawn))
+    if scan.store.remote and plan.order == "keep" and current.lost_records:
+        raise PlanError(
+            "order: with `keep`, the sizes of the parts that the machines write would tell among which rows records "
+            "were dropped; leave the rows in a random order (`order: permute`), or use the engine `duckdb`"
+        )
+    if plan.seed_file is not None:
+        Release(plan, Study(scan, seed, tuple(ran)), scan, (), ()).seed_file()  # refused before rows are rewritten
     if left := current.having("identifier"):
         current = current.drop(left)
     carried = _carry_out(current, original, positions, plan.order, progress)
@@ -171,12 +169,29 @@ def run_large(
     return _concluded(plan, study, released, current, carried)
 
 
+def prepared(
+    plan: Plan, scan: Scan, seed: int, progress: Progress = ignore_progress, *, publish: bool = False
+) -> tuple[Ints, Dataset]:
+    """Refuse what cannot be carried out on this data, before any work is done; give the sample and where it stands."""
+    check_plan(plan)
+    _refuse(plan, scan)
+    positions = _positions(len(scan), seed)
+    original = _gathered(scan, positions, progress, _summarized(plan, scan))
+    check_roles(original)
+    for name, column in scan.schema.columns.items():
+        if column.hierarchy is not None:
+            scan.hierarchy(name)
+    if publish:
+        check_publishable(plan, original, made=bool(plan.steps))
+    return positions, original
+
+
 def _refuse(plan: Plan, scan: Scan) -> None:
     """Name everything in a plan that rows in files cannot take, at once."""
     problems = []
     for step in plan.steps:
         if step.method.private or step.method.makes_rows:
-            problems.append(f"{step.method.kind} needs all rows in memory")
+            problems.append(f"{step.method.kind} needs all rows in memory: fit it on a sample that fits there")
         else:
             problems += _needs_memory(step.method, scan.store.remote)
     for requirement in plan.requirements:
@@ -184,7 +199,7 @@ def _refuse(plan: Plan, scan: Scan) -> None:
         if isinstance(part, Measure):
             short = part.refuse_scan(scan, scan)
         else:
-            short = "" if part.scale == "classes" else f"{part.kind} needs all rows in memory"
+            short = "" if part.scale == "classes" else f"{part.kind} needs all rows in memory{instead(part.kind)}"
         if short:
             problems.append(f"requirements: {short}; models that count classes can be required, and {_REQUIRED}")
     if units := scan.having("household", "unit"):
@@ -221,7 +236,18 @@ def _positions(height: int, seed: int) -> Ints:
     return np.sort(drawn).astype(np.int64)
 
 
-def _gathered(scan: Scan, positions: Ints, progress: Progress) -> Dataset:
+def _summarized(plan: Plan, scan: Scan) -> list[str]:
+    """Name numeric columns that steps look at more than once, which are kept while they are read the first time."""
+    named = {
+        name
+        for method in (step.method for step in plan.steps)
+        if method.scale == "rows"
+        for name in (*(getattr(method, "columns", None) or ()), getattr(method, "column", None))
+    }
+    return [name for name, kind in scan.kinds.items() if name in named and kind.is_numeric()][:MOST_OPEN]
+
+
+def _gathered(scan: Scan, positions: Ints, progress: Progress, keeping: Sequence[str] = ()) -> Dataset:
     """Read the sample as data of its own, with the hierarchies of the whole."""
     import polars as pl
 
@@ -230,7 +256,8 @@ def _gathered(scan: Scan, positions: Ints, progress: Progress) -> Dataset:
         from discretion.release.spread import gathered
 
         parts = gathered(scan, positions)
-    for start, data in () if scan.store.remote else _batches(scan.stream(), len(scan), progress, "reading"):
+    every = iter(()) if scan.store.remote else scan.stream_keeping(keeping)
+    for start, data in _batches(every, len(scan), progress, "reading"):
         inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + len(data))]
         if len(inside):
             parts.append(data.frame[inside - start])
@@ -268,7 +295,7 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, order: Order, 
         from discretion.release.spread import carry_out
 
         return carry_out(current, original, positions, progress)
-    rows = CarriedFiles(current.store.spill, dict(current.kinds), order)
+    rows = CarriedFiles(current.store.spill, dict(current.kinds), len(current), order)
     states: list[list[pl.DataFrame]] = []
     masks: list[list[tuple[dict[str, NDArray[np.bool_]], dict[str, Ints], int]]] = []
     like: list[Dataset] = []
@@ -318,8 +345,8 @@ class CarriedFiles:
     have: where a type turns out too narrow, the rows are written once more, in the wider one.
     """
 
-    def __init__(self, folder: Path, kinds: dict[str, pl.DataType], order: Order = "keep") -> None:
-        self.folder, self.kinds, self.order, self.complete = folder, kinds, order, False
+    def __init__(self, folder: Path, kinds: dict[str, pl.DataType], records: int, order: Order = "keep") -> None:
+        self.folder, self.kinds, self.records, self.order, self.complete = folder, kinds, records, order, False
         self.parts: list[Path] = []
 
     @contextmanager
@@ -338,11 +365,29 @@ class CarriedFiles:
         schema = pl.DataFrame(schema=kept).to_arrow(**views).schema
         repeating = [name for name, kind in self.kinds.items() if not kind.is_float() and not kind.is_nested()]
         self.parts = []
-        rows, writer = PART_ROWS, cast(Any, None)
-        with ExitStack() as stack, (self.folder / "places").open("wb") as places:
+        rows, writer, waiting = PART_ROWS, cast(Any, None), pl.DataFrame(schema=kept)
+        told = [name for name, kind in self.kinds.items() if kind != pl.String]  # bounds of texts take long to find
+        with ExitStack() as stack, self.places_file.open("wb") as places:
+            header = {"descr": "<i8", "fortran_order": False, "shape": (self.records,)}
+            np.lib.format.write_array_header_1_0(places, header)
+
+            def put(frame: pl.DataFrame) -> None:
+                nonlocal rows, writer
+                if rows >= PART_ROWS:
+                    stack.close()
+                    rows, part = 0, self.folder / f"data-{len(self.parts) + 1:05}.{'arrow' if as_arrow else 'parquet'}"
+                    made = (
+                        pa.ipc.new_file(part, schema)
+                        if as_arrow
+                        else pq.ParquetWriter(part, schema, use_dictionary=repeating, write_statistics=told)
+                    )
+                    writer = stack.enter_context(made)
+                    self.parts.append(part)
+                writer.write_table(frame.to_arrow(**views))
+                rows += len(frame)
 
             def add(data: Dataset) -> None:
-                nonlocal rows, writer
+                nonlocal waiting
                 frame = data.frame
                 if frame.columns != list(self.kinds):
                     frame = frame.select(list(self.kinds))
@@ -352,29 +397,29 @@ class CarriedFiles:
                         wider[name] = pl.concat(ends, how="vertical_relaxed").schema[name]
                 if wider != self.kinds:
                     return
-                if rows >= PART_ROWS:
-                    stack.close()
-                    rows, part = 0, self.folder / f"data-{len(self.parts) + 1:05}.{'arrow' if as_arrow else 'parquet'}"
-                    made = (
-                        pa.ipc.new_file(part, schema)
-                        if as_arrow
-                        else pq.ParquetWriter(part, schema, use_dictionary=repeating)
-                    )
-                    writer = stack.enter_context(made)
-                    self.parts.append(part)
                 if frame.schema != kept:
                     frame = frame.cast(kept)
-                writer.write_table(frame.to_arrow(**views))
+                # blocks of the file have one size, or they would tell where records were dropped
+                waiting = pl.concat([waiting, frame]) if len(waiting) else frame
+                while len(waiting) >= BATCH_ROWS:
+                    put(waiting[:BATCH_ROWS])
+                    waiting = waiting[BATCH_ROWS:]
                 places.write(data.row_ids.astype(np.int64).tobytes())
-                rows += len(frame)
 
             yield add
+            if len(waiting):
+                put(waiting)
         self.complete, self.kinds = wider == self.kinds, wider
 
     @property
     def places(self) -> Ints:
         """Where each row stood in the original."""
-        return np.memmap(self.folder / "places", np.int64, "r")
+        return np.asarray(np.load(self.places_file, mmap_mode="r"))
+
+    @property
+    def places_file(self) -> Path:
+        """The file that holds them."""
+        return self.folder / "places.npy"
 
     def digest(self, records: int) -> bytes:
         """Hash what is published, in its order."""
@@ -425,12 +470,18 @@ def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carri
         every = not costly and not item.measure.refuse_scan(scan, current)
         try:
             sides = (scan, current) if every else (study.original, released)
-            found = measure_shown(item, *sides, ctx, plan.knows_method)
+            try:
+                found = measure_shown(item, *sides, ctx, plan.knows_method)
+            except ManyClasses:
+                every, found = False, measure_shown(item, study.original, released, ctx, plan.knows_method)
         except (PlanError, DataError) as error:
             if named:
                 raise
             not_run[item.measure.kind] = str(error)
             continue
+        if not every and len(released) < len(current):
+            after = of_sample(item.measure, found.after, study.original, released, len(current), ctx)
+            found = replace(found, after=after)
         measured.append(replace(found, chosen=named))
         on_sample += [] if every else [item.measure.kind]
     findings = tuple(judge(one, scan, current, ctx, knows_method=plan.knows_method) for one in plan.requirements)
@@ -511,7 +562,8 @@ class LargeRelease(Release):
         if self.order is None:
             for part in self.rows.parts:
                 _linked(part, folder / part.name)
-            np.save(self._order_file, self.rows.places)
+            self._order_file.unlink(missing_ok=True)
+            _linked(self.rows.places_file, self._order_file)
         else:
             self._write_parts(folder, self.order)
         return {file.name: sha256_of(file) for file in sorted(folder.glob("data-*.parquet"))}
@@ -631,8 +683,12 @@ def assess_large(
                 raise
             failed.append(NotRun(measure.kind, str(error)))
             continue
-        on = "" if every or len(after) == len(released) else f" (On a random sample of {len(after):,} records.)"
-        scores.append(replace(found, meaning=found.meaning + on, per_record=None, more_per_record={}))
+        if not every and len(after) < len(released):
+            said = found.meaning
+            found = of_sample(measure, found, before, after, len(released), Context(seed, measure.kind))
+            on = f" (On a random sample of {len(after):,} records.)" if found.meaning == said else ""
+            found = replace(found, meaning=found.meaning + on)
+        scores.append(replace(found, per_record=None, more_per_record={}))
     for side in (original, released):
         side.let_go()
     left = {} if measures else too_large(before, after)

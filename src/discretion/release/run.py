@@ -27,7 +27,6 @@ from discretion.release.release import Measured, Release
 from discretion.release.study import Study
 from discretion.risk.identity.intruder import knowing_method
 
-
 _LARGE = 2_000_000
 """Records from which on it is said that they need not be in memory."""
 

@@ -159,12 +159,12 @@ class SpreadRows(large.CarriedFiles):
     def __init__(
         self, store: SparkRows, kinds: dict[str, pl.DataType], parts: list[Path], heights: Sequence[int]
     ) -> None:
-        super().__init__(store.spill, kinds)
+        super().__init__(store.spill, kinds, sum(heights))
         self.store, self.parts, self.heights = store, parts, tuple(heights)
 
     def digest(self, records: int) -> bytes:
         """Hash what is published, in its order: the one piece of work that a single machine does."""
-        rows = large.CarriedFiles(self.folder, self.kinds)
+        rows = large.CarriedFiles(self.folder, self.kinds, records)
         rows.parts = self.parts
         found: bytes = self.store.spread([records], lambda count: published_digest(count, rows.kinds, rows.column))[0]
         return found

@@ -97,7 +97,7 @@ class Unpublished:
     @property
     def holds(self) -> bool:
         """Whether all are proved to be protected, and none was left out."""
-        return self.complete and bool((self.bounds.status == "protected").all())
+        return self.complete and self.tried and bool((self.bounds.status == "protected").all())
 
     @property
     def summary(self) -> str:
@@ -107,7 +107,10 @@ class Unpublished:
         text = f" Differences of published cells that were judged: {self.judged:,}." if self.judged else ""
         text += "" if self.complete else " There are more than can be listed."
         if not self.tried:
-            text += " Of combinations of three and more tables only some were tried, and the smallest groups in them."
+            text += (
+                " Of combinations of three and more tables only some were tried, and the smallest groups in them: it "
+                "is not known whether larger ones hold; publish fewer tables together, or let rules ask for less."
+            )
         if number:
             text += f" Sensitive sums that no table shows: {number:,}, not protected: {bad:,}."
         return "".join((text, *(f" {note[:1].upper()}{note[1:]}." for note in self.notes)))
@@ -556,6 +559,8 @@ def audit(
     """
     if attacker is None:
         attacker = "contributors" if cells.respondents_known else "outsider"
+    if seconds is not None and not seconds >= 0:
+        raise PlanError(f"seconds: expected a number of at least 0, got {seconds!r}")
     wanted = _wanted(cells, which)
     clock = Clock(seconds, ctx or Context(seed=0, step="audit"))
     belief = Prior.of(cells, prior)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -108,7 +109,7 @@ def _steps(cells: Cells, released: Floats, base: float) -> int:
 
 def check_base(cells: Cells, base: float) -> None:
     """Refuse a base that is not positive, and tables with unknown values."""
-    if not np.isfinite(base) or base <= 0:
+    if not isinstance(base, Real) or not np.isfinite(base) or base <= 0:
         raise PlanError(f"base: expected a number above 0, got {base!r}")
     gaps = int(np.isnan(cells.value).sum())
     if gaps:

@@ -246,12 +246,14 @@ def _together(block: _Block, state: Ints) -> bool:
 
 SCALE = 5040
 """What a respondent who is in one inner cell only weighs; one in several weighs as much in all of them together."""
-LARGEST = 300_000_000
+LARGEST = 30_000_000_000
 """Entries × pivots of the elimination over all columns; beyond it the audit decides about every small piece."""
 JOINED = 50_000
 """Sets of combinations from that elimination that are added up at most, to find groups that follow from several."""
 PRIME = 2_147_483_629
 """Elimination is done modulo this prime."""
+_PAIRED, _SMALL = 5_000, 4
+"""Places of which pairs are listed at most, and the size of groups that two pairs make."""
 _NAMED = 3
 
 
@@ -563,8 +565,72 @@ def groups_of(
 ) -> tuple[list[list[int]], bool]:
     """Give groups of places below a limit whose sum is a sum of combinations, and whether all of them were found.
 
-    A sum of 0 and 1 has every combination once or not at all, as each alone has its first place. Two groups whose
-    combinations have no place in common are not united. Beyond `most` sums some are left out.
+    All in which no smaller one is. Those of up to four places are found by pairs, in time O(places² log places); if
+    larger ones can be below the limit, sums of combinations that have places in common are tried, at most `most`.
+    """
+    places = np.array(sorted({place for one in combinations for place in one if weight[place] < limit}), np.int64)
+    if len(places) > _PAIRED:
+        return _sums_of(combinations, weight, limit, most)
+    groups = _small_groups(places, _marks(combinations, places), weight[places], limit)
+    if int(np.sort(weight[places])[: _SMALL + 1].sum()) >= limit or len(places) <= _SMALL:
+        return groups, True
+    larger, tried = _sums_of(combinations, weight, limit, most)
+    return groups + [group for group in larger if len(group) > _SMALL], tried
+
+
+def _marks(combinations: Sequence[dict[int, int]], places: Ints) -> Ints:
+    """Give places numbers that add up to 0 (modulo `PRIME`) over a group that is a sum of combinations.
+
+    Others do by chance once in 2⁶² times: there are two numbers, with random factors.
+    """
+    factor = np.random.default_rng(PRIME).integers(1, PRIME, (1 + max(map(max, combinations), default=0), 2))
+    marks = factor.copy()
+    for one in combinations:  # whoever takes the first place has to take the others as often as it says
+        first, *others = one.items()
+        total = [sum(int(factor[place, side]) * value for place, value in others) for side in (0, 1)]
+        marks[first[0]] = [-x % PRIME for x in total]
+    return marks[places]
+
+
+def _small_groups(places: Ints, marks: Ints, weight: Ints, limit: int) -> list[list[int]]:
+    """List the groups of up to four places whose marks add up to 0, and in which no smaller one does."""
+    alone = ~marks.any(axis=1)
+    found = [[place] for place in places[alone].tolist()]
+    places, marks, weight = places[~alone], marks[~alone], weight[~alone]
+    one, other = np.triu_indices(len(places), 1)
+    light = weight[one] + weight[other] < limit
+    one, other = one[light], other[light]
+    sums, load = (marks[one] + marks[other]) % PRIME, weight[one] + weight[other]
+    pair = ~sums.any(axis=1)
+    found += np.column_stack((places[one[pair]], places[other[pair]])).tolist()
+    pairs = np.column_stack((one, other))[~pair]
+    sums, load = sums[~pair], load[~pair]
+    groups = set()
+    for members, asked, heavy in ((np.arange(len(places))[:, None], marks, weight), (pairs, sums, load)):
+        for i, j in _adding_up(sums, asked):
+            group = frozenset((*pairs[i].tolist(), *members[j].tolist()))
+            if len(group) == 2 + members.shape[1] and load[i] + heavy[j] < limit:
+                groups.add(group)
+    return found + [sorted(places[list(group)].tolist()) for group in groups]
+
+
+def _adding_up(sums: Ints, asked: Ints) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of rows of two matrices that add up to 0 modulo `PRIME`."""
+    order = np.lexsort(sums.T[::-1])
+    wanted = -asked % PRIME
+    key, wanted_key = (x[:, 0] * PRIME + x[:, 1] for x in (sums[order], wanted))
+    first, last = (np.searchsorted(key, wanted_key, side) for side in ("left", "right"))
+    for j in np.flatnonzero(last > first).tolist():
+        for at in range(int(first[j]), int(last[j])):
+            yield int(order[at]), j
+
+
+def _sums_of(
+    combinations: Sequence[dict[int, int]], weight: Ints, limit: int, most: int
+) -> tuple[list[list[int]], bool]:
+    """Try sums of combinations that have places in common; tell whether all below the limit were tried.
+
+    A sum of 0 and 1 has every combination once or not at all, as each alone has its first place.
     """
     first = [next(iter(one)) for one in combinations]
     holding: dict[int, list[int]] = {}

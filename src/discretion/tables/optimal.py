@@ -400,6 +400,8 @@ class _Search:
         asked, self.coalition = self.coalition, self.coalition if holds else 0
         self.keep(repaired if holds else first)
         for members, weights in first_cuts(self.cells, self.attack, self.usable):
+            if self.over():
+                break
             self.add(1.0, members, weights)
         chosen = self.converge(whole=False)
         if chosen is not None and self.bound < self.best_cost and not self.over():
@@ -456,7 +458,7 @@ class _Search:
             self.ctx.progress(done, total, label)
 
         try:
-            return work(replace(self.ctx, progress=progress))
+            return otherwise if self.over() else work(replace(self.ctx, progress=progress))
         except _TimeIsOver:
             return otherwise
 
@@ -492,7 +494,7 @@ class _Search:
             first = False
             self.bound = min(self.bound, self.best_cost)
             self.ctx.progress(self.cuts, self.cuts + 1, "optimal: conditions of attackers")
-            if chosen is None or self.bound >= self.target:
+            if chosen is None or self.bound >= self.target or self.over():
                 return None
             before = self.cuts
             for members, weights in bridges(self.cells, chosen):

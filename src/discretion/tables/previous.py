@@ -14,12 +14,11 @@ from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.solve import Matrix
 from discretion.tables.attacker import Prior
-from discretion.tables.cells import Contributions, Packer, Response, Sparse, build
+from discretion.tables.cells import Cells, Contributions, Packer, Response, Sparse, build
 from discretion.tables.dimensions import OUTSIDE, Dimension
 
 if TYPE_CHECKING:
     from discretion.tables.audit import Audit
-    from discretion.tables.cells import Cells, Contributions
 
 _NAME = "beside the table"
 _SELF = "–"
@@ -420,6 +419,9 @@ def beside(
 
     `entries` has one entry per record, `codes` its leaves, `rows` its place in the data.
     """
+    for one in previous:
+        if not isinstance(one, Cells | Previous):
+            raise PlanError(f"previous: expected tables (`Cells`) or `dc.tables.Previous`, got {type(one).__name__}")
     given = [one if isinstance(one, Previous) else Previous.of(one, data) for one in previous]
     notes = [f"{one.name}: {one.note}" for one in given if one.note]
     used = []

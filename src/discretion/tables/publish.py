@@ -278,11 +278,23 @@ def _unprotected(cells: Cells, audit: Any) -> str:
             f"audit: expected what an audit gives (`cells.audit()`, `audit_rounded(…)` …), got {type(audit).__name__}"
         )
     found = cells.audit() if audit is None else audit
-    other, mine = found.cells.status.released, cells.status.released
-    same = other is mine if other is None or mine is None else np.array_equal(other, mine)
-    if not same or not np.array_equal(found.cells.suppressed, cells.suppressed) or len(found.cells) != len(cells):
+    if not _same(found.cells, cells):
         return "The audit given is of another table"
     return "" if found.holds else found.summary.removesuffix(" The table must not go out like this.").rstrip(".")
+
+
+def _same(one: Cells, other: Cells) -> bool:
+    """Tell whether two tables are one: figures, what goes out of them, and what must be protected."""
+
+    def told(cells: Cells) -> tuple[NDArray[Any] | None, ...]:
+        levels = cells.lower_required, cells.upper_required
+        return cells.codes, cells.value, cells.status.released, cells.suppressed, cells.primary, *levels
+
+    alike = all(
+        a is b if a is None or b is None else np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        for a, b in zip(told(one), told(other), strict=True)
+    )
+    return alike and one.differences is other.differences and one.beside is other.beside
 
 
 def write_table(

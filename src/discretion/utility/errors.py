@@ -472,6 +472,8 @@ class Sse(_Comparison, kind="sse"):
     2.0
     """
 
+    adds_up: ClassVar[bool] = True
+
     def assess(self, original: Dataset, released: Dataset, ctx: Context) -> Score:  # noqa: ARG002
         """Sum the squared errors."""
         x, y, columns = self._pairs(original, released)

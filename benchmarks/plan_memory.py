@@ -3,6 +3,8 @@
 The plan takes identifiers out, generalizes, swaps ranks, adds noise, requires k-anonymity and names no measures. Run by
 itself, for one size or several (10⁷ rows take ten minutes; files are made in a temporary folder and deleted):
     python -m benchmarks.plan_memory 1e6 1e7
+and with the rows in files, where that is how such a file fits a small machine:
+    python -m benchmarks.plan_memory 1e7 --engine duckdb --memory 1GB
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ output: public
 _CHILD = """
 import resource, sys, time
 from discretion.cli.app import run
-code = run(["run", "plan.yaml"])
+code = run(["run", "plan.yaml", *sys.argv[1:]])
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 print(time.process_time(), peak, file=sys.stderr)
 sys.exit(code)
@@ -58,15 +60,16 @@ def people(rows: int) -> pl.DataFrame:
     )
 
 
-def measure(rows: int) -> str:
-    """Run the plan in a process of its own; say what it took."""
+def measure(rows: int, options: list[str]) -> str:
+    """Run the plan in a process of its own, with options of the command; say what it took."""
     with tempfile.TemporaryDirectory() as folder:
         frame = people(rows)
         frame.write_csv(Path(folder, "people.csv"))
         size, file = frame.estimated_size(), Path(folder, "people.csv").stat().st_size
         del frame
         Path(folder, "plan.yaml").write_text(PLAN)
-        done = subprocess.run([sys.executable, "-c", _CHILD], cwd=folder, check=True, capture_output=True, text=True)
+        command = [sys.executable, "-c", _CHILD, *options]
+        done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
         seconds, peak = map(float, done.stderr.splitlines()[-1].split())
     return (
         f"{rows:>12,} rows: {seconds:6.1f} s of CPU, peak {peak / 1e6:7,.0f} MB, {peak / size:.1f}× the frame in "
@@ -75,5 +78,6 @@ def measure(rows: int) -> str:
 
 
 if __name__ == "__main__":
-    for given in sys.argv[1:] or ["1e6"]:
-        print(measure(int(float(given))), flush=True)
+    first = next((i for i, given in enumerate(sys.argv) if given.startswith("--")), len(sys.argv))
+    for given in sys.argv[1:first] or ["1e6"]:
+        print(measure(int(float(given)), sys.argv[first:]), flush=True)

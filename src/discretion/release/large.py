@@ -61,7 +61,7 @@ _REQUIRED = "measures that compare numbers, intervals or the nearest records"
 UNNAMED_RECORDS = 1 << 18
 """Records up to which linkages that a plan does not name look at all of them: beyond, they would take longer than the
 release itself."""
-PART_ROWS = 1 << 22
+PART_ROWS = 1 << 21
 """Rows of a published part: as many are in memory while they are put in order."""
 _DEALT_ROWS = 1 << 18
 """Rows that are dealt into buckets together."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -521,8 +521,8 @@ class SearchProblem:
             new, suppressed={name: mask for name, mask in few.items() if mask.any()}, integers=True
         )
 
-    def infeasible(self, evaluated: Iterable[Node]) -> Infeasible:
-        """Say why nothing satisfies the models, and what comes closest."""
+    def infeasible(self, evaluated: Collection[Node], certain: bool) -> Infeasible:
+        """Say why nothing satisfies the models, or that nothing was found that does, and what comes closest."""
         top = tuple(steps - 1 for steps in self.records.shape)
         exact = [node for node in evaluated if node.exact and node.classes]
         closest = min(exact, key=lambda node: (node.suppressed, node.rank), default=None)
@@ -536,6 +536,9 @@ class SearchProblem:
         if not self.judge.may_suppress:
             limit = "the levels allowed; no record may be dropped, as its class of the population would be left empty"
         lines = [f"no generalization of {', '.join(self.columns)} satisfies the models within {limit}", *said]
+        if not certain:
+            lines[0] = f"no generalization was found in this time that satisfies the models within {limit}"
+            lines.insert(1, f"{self.records.nodes - len(evaluated)} of {self.records.nodes} were not looked at")
         if fixed := without_hierarchy(self.data, self.columns):
             lines.append(f"{fixed}; give a hierarchy")
         if self.judge.may_suppress:

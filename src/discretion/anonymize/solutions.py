@@ -395,6 +395,7 @@ def solve(problem: SearchProblem, seconds: float | None = None, progress: Progre
     explorer = problem.explore(progress)
     found = search(explorer, seconds)
     if found.best is None:
-        explorer.evaluate(explorer.top)
-        raise problem.infeasible(explorer.evaluated.values())
+        top = explorer.evaluate(explorer.top)
+        certain = found.proven or math.isinf(found.bound) or top.least > explorer.allowed
+        raise problem.infeasible(explorer.evaluated.values(), certain)
     return Solution(problem, found.best, SolutionSpace(problem, explorer, found))

@@ -61,6 +61,8 @@ LossName = Literal[
     "kl-arx",
     "payout",
 ]
+OF_CLASSES = ("aecs", "discernibility", "discernibility-star", "ambiguity", "kl", "kl-arx", "payout")
+"""Losses of whole classes or combinations, which have no part for each column to weigh and to put together."""
 AggregateName = Literal["geometric-mean", "mean", "sum", "max", "rank"]
 
 _DIGITS = 1e10
@@ -367,7 +369,7 @@ class EntropyLoss(ColumnLoss):
         for axis, marginals in zip(self.records.axes, self.records.marginals, strict=True):
             own = np.maximum(marginals[0], 1).astype(float)
             bits = [
-                -float((marginals[0] * np.log2(own / np.maximum(counts[group], 1))).sum())
+                0.0 - float((marginals[0] * np.log2(own / np.maximum(counts[group], 1))).sum())
                 for counts, group in zip(marginals, axis.groups, strict=True)
             ]
             result.append(np.array(bits) + axis.bits)

@@ -141,6 +141,13 @@ def test_errors() -> None:
         anonymize(people, [dc.KAnonymity(k=4)], columns=COLUMNS, summarize={"age": "mean"}, cluster=["sex"])
     with pytest.raises(PlanError, match="at least one quasi-identifier"):
         anonymize(people, [dc.KAnonymity(k=4)], columns=["age"], summarize={"age": "mean"})
+    everybody = pl.concat([people.frame, people.frame])
+    for model in (dc.KMap(k=3, population=everybody), dc.DeltaPresence(delta_max=1, population=everybody)):
+        with pytest.raises(PlanError, match="how many people fit a summary"):  # an interval is narrower than its class
+            anonymize(people, [model], columns=COLUMNS, summarize={"age": "interval"})
+    with pytest.raises(PlanError, match="what a summary loses"):
+        game = dc.Profitability(benefit=9, loss=3, gain=3, cost=1)
+        anonymize(people, [game], columns=COLUMNS, summarize={"age": "mean"})
     low = data(0, age=pl.col("age") - 1)
     with pytest.raises(DataError, match="not above 0"):
         anonymize(low, [dc.KAnonymity(k=4)], columns=COLUMNS, summarize={"age": "geometric-mean"})

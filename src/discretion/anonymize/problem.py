@@ -457,6 +457,13 @@ class SearchProblem:
             check_summary(self.data, name, kind)
         if wrong := [name for name in settings.cluster if name not in settings.summarize]:
             raise PlanError(f"cluster: {wrong[0]!r} is not summarized; only columns of `summarize` can be")
+        for model in self.models if settings.summarize else ():
+            if model.population_name is not None:
+                raise PlanError(
+                    f"{model.kind}: how many people fit a summary of a class is not counted; no `summarize`"
+                )
+            if model.looks_at_loss:
+                raise PlanError(f"{model.kind}: what a summary loses has no worth in this game; no `summarize`")
 
     def _loss(self) -> Loss:
         settings = self.settings

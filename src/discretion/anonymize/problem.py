@@ -32,7 +32,7 @@ from discretion.anonymize.records import Axis, Bounds, NodeClasses, RollUp, Sear
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
-from discretion.data.households import unit_codes
+from discretion.data.households import count_units, unit_codes
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Floats, Ints
@@ -94,11 +94,16 @@ def summarize(data: Dataset, column: str, classes: NDArray[np.integer[Any]], kin
     return pl.Series([found[number] for number in classes.tolist()], dtype=pl.String)
 
 
-def too_few(data: Dataset, column: str, classes: NDArray[np.integer[Any]], k: int) -> NDArray[np.bool_]:
+def too_few(
+    data: Dataset, column: str, classes: NDArray[np.integer[Any]], k: int, units: Sequence[Ints]
+) -> NDArray[np.bool_]:
     """Tell which records are in a class where some, but fewer than k, have a value: a summary would be about them."""
     codes = data.codes(column)
-    present = np.bincount(classes, codes.codes != codes.missing)[classes]
-    return np.asarray((present > 0) & (present < k))
+    known = np.where(codes.codes != codes.missing, classes, -1)
+    number = int(classes.max(initial=-1)) + 1
+    found = count_units(units, known, number)
+    present = np.bincount(known[known >= 0], minlength=number) if found is None else found
+    return np.asarray((present > 0) & (present < k))[classes]
 
 
 def _missing_from(texts: list[str | None]) -> int:
@@ -523,7 +528,8 @@ class SearchProblem:
         classes = self.roll.numbered(steps)[1][self.records.rows][~gone]
         new = {name: summarize(data, name, classes, kind) for name, kind in summaries.items()}
         k = max(model.smallest_class for model in self.models)
-        few = {name: too_few(data, name, classes, k) for name in summaries}
+        units = unit_codes(data) if any(model.counts_units for model in self.models) else ()
+        few = {name: too_few(data, name, classes, k, units) for name in summaries}
         return data.with_columns(
             new, suppressed={name: mask for name, mask in few.items() if mask.any()}, integers=True
         )

@@ -103,7 +103,7 @@ def too_few(
     number = int(classes.max(initial=-1)) + 1
     found = count_units(units, known, number)
     present = np.bincount(known[known >= 0], minlength=number) if found is None else found
-    return np.asarray((present > 0) & (present < k))[classes]
+    return np.asarray(((present > 0) & (present < k))[classes])
 
 
 def _missing_from(texts: list[str | None]) -> int:

@@ -1668,7 +1668,7 @@ class ProjectionMicroaggregation(_ProjectionMicroaggregation):
         replace: Literal['all', 'one'] = 'all',
         integers: bool = False,
         precision: Literal['original', 'full'] = 'full',
-        axis: Literal['component', 'robust', 'z-scores'] = 'component',
+        axis: Literal['component', 'robust', 'pursuit', 'z-scores'] = 'component',
         sort_by: str | None = None,
     ) -> None: ...
 

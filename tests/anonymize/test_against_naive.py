@@ -221,3 +221,29 @@ def test_rank_takes_the_first_of_the_sorted_losses(limit: float) -> None:
         gone = [i for i, label in enumerate(labels) if labels.count(label) < 3]
         assert got.proven
         assert sorted((math.floor(one * 1e6) for one in problem.entropies(labels, gone)), reverse=True) == best
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_columns_that_lose_all_alike_are_equals_of_rank(limit: float) -> None:
+    """Columns that lose everything lose exactly 1; rounding of logarithms must not decide before the other columns."""
+    for seed in range(30):
+        table = frame(seed)
+        problem = naive(table, [smaller_than(5)(table)])
+        whole = problem.entropies([("*",) * len(problem.tables)] * len(table), [])
+        found: dict[tuple[int, ...], list[float]] = {}
+        for node in problem.everything("entropy"):
+            if node.suppressed <= math.floor(limit * len(table) + 1e-9) and node.kept:
+                labels = problem.labels(node.levels)
+                gone = [i for i, label in enumerate(labels) if labels.count(label) < 5]
+                lost = zip(problem.entropies(labels, gone), whole, strict=True)
+                found[node.levels] = sorted((round(one / most, 8) for one, most in lost), reverse=True)
+        got = anonymize(
+            dataset(table),
+            [dc.KAnonymity(k=5)],
+            loss="normalized-entropy",
+            suppression_limit=limit,
+            aggregate="rank",
+        )
+        assert got.proven
+        assert found[tuple(got.levels.values())] == min(found.values())
+        assert got.score == pytest.approx(min(found.values())[0], abs=1e-8)

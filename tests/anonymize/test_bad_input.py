@@ -82,6 +82,15 @@ def test_wrong_weights() -> None:
         anonymize(dataset(frame(1)), MODELS, importance=dict.fromkeys(TABLES, 0))
 
 
+@pytest.mark.parametrize(
+    "loss", ["aecs", "discernibility", "discernibility-star", "ambiguity", "kl", "kl-arx", "payout"]
+)
+def test_losses_of_whole_classes_take_no_weights_and_no_aggregate(loss: str) -> None:
+    for name, value in (("importance", {"age": 2}), ("aggregate", "rank")):
+        with pytest.raises(dc.PlanError, match=f"the loss {loss} has no part for each column; leave out `{name}`"):
+            anonymize(dataset(frame(1)), MODELS, loss=loss, **{name: value})  # type: ignore[arg-type]
+
+
 def test_infeasible_says_why_and_what_comes_closest() -> None:
     with pytest.raises(dc.Infeasible) as caught:
         anonymize(dataset(frame(1)), [dc.KAnonymity(k=3)], levels={"age": 0, "town": 0, "sex": 0})

@@ -83,6 +83,20 @@ def test_infeasible_large_lattice(tiny_limits: None) -> None:
         anonymize(many_columns(5), [dc.KAnonymity(k=5)], levels={f"c{j}": [0, 1] for j in range(5)}, seconds=1.0)
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_no_time_is_no_proof_that_nothing_satisfies(monkeypatch: pytest.MonkeyPatch, listed: bool) -> None:
+    """At the top every record has lost all that it is worth; below, publishing pays."""
+    if not listed:
+        monkeypatch.setattr(explorer, "LISTED", 1)
+    game = [dc.Profitability(benefit=100, loss=50, gain=60, cost=10, attacks="allowed")]
+    assert anonymize(many_columns(3), game).score == 0
+    with pytest.raises(dc.Infeasible, match=r"no generalization was found in this time.*were not looked at"):
+        anonymize(many_columns(3), game, seconds=1e-9)
+    low = {f"c{j}": [0, 0] for j in range(5)}
+    with pytest.raises(dc.Infeasible, match=r"satisfies the models.*k-anonymity fails"):
+        anonymize(many_columns(5), [dc.KAnonymity(k=50)], levels=low, seconds=1e-9)
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_the_bound_is_never_above_the_optimum(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """200 small lattices, searched as large ones and stopped at any time, against all their nodes."""

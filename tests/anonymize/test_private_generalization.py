@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -244,3 +245,12 @@ def test_levels_that_do_not_fit() -> None:
     ):  # fmt: skip
         with pytest.raises(PlanError):
             chooser(**wrong)
+
+
+def test_an_attack_that_halves_of_the_people_are_too_few_for_is_named_and_stops_nothing(tmp_path: Path) -> None:
+    """All the people fill a class of k; the halves that the membership attack learns from do not."""
+    data = dc.Dataset(pl.DataFrame({"sex": ["f"] * 90}), roles={"sex": "quasi"})
+    step = dc.PrivateGeneralization(epsilon=1, delta=1e-3, domain={"sex": ["f", "m"]})
+    assert 0.6 * len(data) > 1.3 * step.k > 0.6 * len(data) / 2 * 1.3
+    release = dc.Study(data, seed=1).apply(step).release(tmp_path / "out", no_requirements=True)
+    assert "half of the people are too few for private-generalization" in str(release.not_run)

@@ -114,6 +114,17 @@ def test_missing_values_take_the_summary_of_their_class_unless_it_is_about_few(k
     assert few
 
 
+def test_summaries_are_about_k_different_households() -> None:
+    """Two members of one household have an age in the first class; their mean would be about that household."""
+    table = pl.DataFrame({"home": [1, 1, 2, 3, 3, 4], "age": [30, 40, None, 50, 60, 70], "sex": [*"fffmmm"]})
+    people = dc.Dataset(table, roles={"home": "household", "age": "quasi", "sex": "quasi"})
+    got = anonymize(people, [dc.KAnonymity(k=2)], summarize={"age": "mean"})
+    assert got.dataset.frame["age"].to_list() == [None] * 3 + [60] * 3
+    assert got.dataset.suppressed("age").tolist() == [True] * 3 + [False] * 3
+    by_record = anonymize(people, [dc.KAnonymity(k=2, count="records")], summarize={"age": "mean"})
+    assert by_record.dataset.frame["age"].to_list() == [35] * 3 + [60] * 3
+
+
 def test_means_are_not_called_true() -> None:
     models = [{"k-anonymity": {"k": 2}}]
     assert dc.OptimalGeneralization(models=models, summarize={"age": "mean"}).perturbs  # type: ignore[arg-type]
@@ -141,6 +152,13 @@ def test_errors() -> None:
         anonymize(people, [dc.KAnonymity(k=4)], columns=COLUMNS, summarize={"age": "mean"}, cluster=["sex"])
     with pytest.raises(PlanError, match="at least one quasi-identifier"):
         anonymize(people, [dc.KAnonymity(k=4)], columns=["age"], summarize={"age": "mean"})
+    everybody = pl.concat([people.frame, people.frame])
+    for model in (dc.KMap(k=3, population=everybody), dc.DeltaPresence(delta_max=1, population=everybody)):
+        with pytest.raises(PlanError, match="how many people fit a summary"):  # an interval is narrower than its class
+            anonymize(people, [model], columns=COLUMNS, summarize={"age": "interval"})
+    with pytest.raises(PlanError, match="what a summary loses"):
+        game = dc.Profitability(benefit=9, loss=3, gain=3, cost=1)
+        anonymize(people, [game], columns=COLUMNS, summarize={"age": "mean"})
     low = data(0, age=pl.col("age") - 1)
     with pytest.raises(DataError, match="not above 0"):
         anonymize(low, [dc.KAnonymity(k=4)], columns=COLUMNS, summarize={"age": "geometric-mean"})

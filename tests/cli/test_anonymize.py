@@ -118,6 +118,25 @@ def test_a_column_is_summarized_inside_the_classes(
     assert step["summarize"] == {"age": "median"} and step.get("cluster", []) == list(cluster[1:])
 
 
+def test_how_columns_are_put_together(tmp_path: Path, census: list[object], cli: Cli) -> None:
+    options = ("--k", 20, "--aggregate", "rank", "--suppression-factor", 0.3, "--suppression-limit", 0.05)
+    done = cli("anonymize", *census, *options, "--json", "--plan-out", tmp_path / "plan.yaml")
+    assert done.code == 0, done.err
+    known = dc.Plan.load(tmp_path / "plan.yaml").schema
+    data = dc.Dataset(dc.read(tmp_path / "census.csv").frame, schema=known)
+    found = dc.anonymize(
+        data,
+        [dc.KAnonymity(k=20)],
+        columns=KEYS,
+        suppression_limit=0.05,
+        aggregate="rank",
+        suppression_factor=0.3,
+    )
+    assert done.json()["levels"] == dict(found.levels) and done.json()["score"] == found.score
+    step = yaml.safe_load((tmp_path / "plan.yaml").read_text())["steps"][-1]["optimal-generalization"]
+    assert (step["aggregate"], step["suppression_factor"]) == ("rank", 0.3)
+
+
 SEARCHES = ["optimal-generalization", "mondrian", "local-recoding"]
 
 
@@ -190,7 +209,16 @@ def test_wrong_models(tmp_path: Path, census: list[object], cli: Cli, arguments:
     assert not (tmp_path / "out.csv").exists()
 
 
-@pytest.mark.parametrize("options", [("--levels", "age=1"), ("--space", "space.csv"), ("--seconds", 1)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--levels", "age=1"),
+        ("--space", "space.csv"),
+        ("--seconds", 1),
+        ("--aggregate", "max"),
+        ("--suppression-factor", 0),
+    ],
+)
 def test_options_that_a_search_does_not_have_are_refused(
     tmp_path: Path, census: list[object], cli: Cli, options: tuple[object, ...]
 ) -> None:

@@ -89,7 +89,11 @@ CALLS = {
     "dc.RankSwap(columns=['income'], percent=10)(people, seed=1)]",
     '"onedims"': "dc.IndividualRanking(columns=numbers, k=3)(people, seed=1)",
     '"single"': "dc.ProjectionMicroaggregation(columns=numbers, k=3, sort_by='income')(complete, seed=1)",
-    '"pca"': "dc.ProjectionMicroaggregation(columns=numbers, k=3, axis='component')(people, seed=1)",
+    '"pca"': "[dc.ProjectionMicroaggregation(columns=numbers, k=3, axis=axis)(complete, seed=1) for axis in "
+    "('component', 'robust', 'pursuit')]",
+    '"clustpca"': "[part(columns=numbers, k=3, by=['group'])(grouped, seed=1) for part in "
+    "(dc.ProjectionMicroaggregation, dc.Mdav)]",
+    "KI_createSdcObj": "dc.propose_roles(people)",
     '"simple"': "dc.ProjectionMicroaggregation(columns=numbers, k=3, "
     "sort_by='row')(people.frame.with_row_index('row'), seed=1)",
     "measure = ": "dc.Mdav(columns=numbers, k=3, aggregate='median')(people, seed=1)",
@@ -140,6 +144,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "dc": dc, "people": people, "frame": people.frame, "folder": folder, "file": folder / "in.csv", "key": key,
         "keys": ["region", "age", "sex"], "numbers": numbers, "study": study,
         "noisy": noise(people, seed=1),
+        "grouped": complete.with_columns(group=pl.col("income") > 20_000),
         "gaps": pl.DataFrame({"gaps": [None if i % 7 == 0 else float(i * i % 101) for i in range(200)]}),
     }  # fmt: skip
 

@@ -155,6 +155,26 @@ def test_household_k_anonymity_holds_for_persons_too_and_needs_households() -> N
         dc.HouseholdKAnonymity(k=2, columns=COLUMNS)(homes(1).drop(["home"]))
 
 
+def test_models_that_count_records_say_how_many_of_them_are_one_person() -> None:
+    """Three stays of one patient look like a class of three to a model that counts records."""
+    frame = pl.DataFrame({"who": [1, 1, 1, 2, 3, 3, 4], "a": [*"0000", *"112"], "b": [*"1110231"], "s": [*"xyzxxyz"]})
+    roles = {"who": "unit", "a": "quasi", "b": "quasi", "s": "sensitive"}
+    models = [
+        dc.AverageRisk(risk=0.9),
+        dc.SampleUniquenessBound(share=0.9),
+        dc.DistinctLDiversity(l=1),
+        dc.KMap(k=1, population=frame),
+    ]
+    people, homes = dc.Dataset(frame, roles=roles), dc.Dataset(frame, roles={**roles, "who": "household"})
+    for model in models:
+        verdict = model(people)
+        assert verdict.detail["records_of_one_person"] == 3  # those of the first; the third person's two differ in b
+        assert "Records are counted, not people: 3 of them stand in classes of several records" in verdict.meaning
+        assert model(people.drop(["who"])).detail["records_of_one_person"] == 3  # also when the number is not published
+        assert "records_of_one_person" not in model(homes).detail  # members of a household are different people
+    assert "records_of_one_person" not in dc.AlphaK(alpha=1, k=1)(people).detail  # k counts people here
+
+
 def test_every_verdict_says_who_is_assumed_to_attack() -> None:
     verdict = dc.KAnonymity(k=2)(homes(1))
     assert "quasi-identifiers" in verdict.attacker

@@ -233,6 +233,31 @@ def test_a_robust_axis_is_not_turned_by_outliers() -> None:
         return float(((released - x)[60:] ** 2).sum())
 
     assert inside("robust") < 0.5 * inside("component")
+    assert inside("pursuit") < 0.5 * inside("component")
+
+
+def test_pursuit_finds_the_widest_direction_through_a_record() -> None:
+    """By definition, direction by direction; also with a constant column, and whatever the order of the rows."""
+    rng = np.random.default_rng(11)
+    for _ in range(5):
+        x = rng.normal(size=(41, 3)) @ rng.normal(size=(3, 3)) * [1.0, 1000.0, 0.01] + rng.normal(size=3)
+        away = x - np.median(x, axis=0)
+        z = away / np.median(np.abs(away), axis=0)
+        widths = {}
+        for row in z:
+            along = z @ (row / np.linalg.norm(row))
+            widths[np.median(np.abs(along - np.median(along)))] = along
+        widest = np.argsort(widths[max(widths)])
+        groups = [set(widest[at : at + 4].tolist()) for at in range(0, 36, 4)] + [set(widest[36:].tolist())]
+        mirrored = [set(widest[::-1][at : at + 4].tolist()) for at in range(0, 36, 4)] + [set(widest[:5].tolist())]
+        data = pl.DataFrame(x, schema=NAMES).with_columns(d=pl.lit(7.0), row=pl.int_range(41))
+        for table in (data, data.sample(41, shuffle=True, seed=1)):
+            got = dc.ProjectionMicroaggregation(columns=[*NAMES, "d"], k=4, axis="pursuit")(table, seed=1)
+            found = {frozenset(part["row"].to_list()) for part in got.partition_by("a")}
+            assert found in ({frozenset(one) for one in order} for order in (groups, mirrored))
+    same = pl.DataFrame({"a": [1.0] * 30 + [*map(float, range(20))], "b": [2.0] * 30 + [*map(float, range(20))]})
+    with pytest.raises(dc.DataError, match="more than half of the records agree"):
+        dc.ProjectionMicroaggregation(columns=["a", "b"], k=2, axis="pursuit")(same)
 
 
 def test_a_robust_axis_needs_records_that_differ() -> None:

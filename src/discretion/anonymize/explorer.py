@@ -151,6 +151,8 @@ _PROMPT = 1 << 20
 """Nodes up to which the nodes below an evaluated one are told at once; in larger lattices layer by layer."""
 _SLACK = 1e-12
 """A node must be better by this share to be worth looking for."""
+_ROUNDED = 2e-9
+"""How far the score of the aggregate `rank`, which has ten digits, may lie below the loss."""
 
 
 class OutOfTime(Exception):
@@ -299,8 +301,8 @@ class Explorer:
         """What a node must stay below to matter."""
         if self.best is None:
             return math.inf
-        if self.loss.ranks:  # nodes of the same score may still be better
-            return math.nextafter(self.best.score + abs(self.best.score) * _SLACK, math.inf)
+        if self.loss.ranks:  # nodes of the same score, which is rounded, may still be better
+            return self.best.score + max(self.best.score, 1.0) * _ROUNDED
         return self.best.score - abs(self.best.score) * _SLACK
 
     def least_suppressed(self, steps: Ints) -> Ints:
@@ -475,7 +477,7 @@ def _found(explorer: Explorer, floor: Floats | None, proven: bool) -> SearchResu
     if proven:
         return SearchResult(best, True, math.nan if best is None else best.score)
     bound = _partial_bound(explorer) if floor is None else _open_bound(explorer, floor)
-    reached = best is not None and (bound > best.score or (bound == best.score and not explorer.loss.ranks))
+    reached = best is not None and (bound > explorer.ceiling if explorer.loss.ranks else bound >= best.score)
     return SearchResult(best, reached, bound if best is None else min(bound, best.score))
 
 

@@ -27,8 +27,8 @@ suppression (both 1 unless the factor says otherwise):
 A weight w of a column multiplies its loss inside the aggregate (in the geometric mean 1 + w·loss; in ARX the factor
 stands outside, where it changes nothing), the largest weight counting as 1. Classes do not know columns, so that
 `aecs`, `discernibility`, `ambiguity`, `kl` and `payout` take no weights. A missing value stays missing: it counts as
-one leaf. The aggregate `rank` compares the columns' losses in descending order, the first difference deciding; the
-score is the largest of them.
+one leaf. The aggregate `rank` compares the columns' losses in descending order, the first difference deciding (in their
+first ten digits, since beyond them equal losses differ by rounding); the score is the largest of them.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ LossName = Literal[
     "kl-arx",
     "payout",
 ]
+OF_CLASSES = ("aecs", "discernibility", "discernibility-star", "ambiguity", "kl", "kl-arx", "payout")
+"""Losses of whole classes or combinations, which have no part for each column to weigh and to put together."""
 AggregateName = Literal["geometric-mean", "mean", "sum", "max", "rank"]
 
 _DIGITS = 1e10
@@ -170,14 +172,19 @@ class ColumnLoss(Loss):
 
     def score(self, outcome: Outcome) -> float:
         """Aggregate the columns' losses."""
+        if self.ranks:
+            return self.tie(outcome)[0]
         lost = (self.exact(outcome) * self.weights).tolist()
         if self.aggregate is _geometric:  # as there, without a detour through arrays
             return math.expm1(sum(map(math.log1p, lost)) / len(lost))
         return float(self.aggregate(lost))
 
     def tie(self, outcome: Outcome) -> tuple[float, ...]:
-        """Under the aggregate `rank`, give the columns' losses in descending order."""
-        return tuple(sorted((self.exact(outcome) * self.weights).tolist(), reverse=True)) if self.ranks else ()
+        """Under the aggregate `rank`, give the columns' losses in descending order, equal ones with equal digits."""
+        if not self.ranks:
+            return ()
+        lost = (self.exact(outcome) * self.weights).tolist()
+        return tuple(sorted((float(f"{round(value, 9):.10g}") for value in lost), reverse=True))
 
     @cached_property
     def _plain(self) -> list[Floats]:
@@ -362,7 +369,7 @@ class EntropyLoss(ColumnLoss):
         for axis, marginals in zip(self.records.axes, self.records.marginals, strict=True):
             own = np.maximum(marginals[0], 1).astype(float)
             bits = [
-                -float((marginals[0] * np.log2(own / np.maximum(counts[group], 1))).sum())
+                0.0 - float((marginals[0] * np.log2(own / np.maximum(counts[group], 1))).sum())
                 for counts, group in zip(marginals, axis.groups, strict=True)
             ]
             result.append(np.array(bits) + axis.bits)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
-from discretion.anonymize.losses import AggregateName, LossName
+from discretion.anonymize.losses import OF_CLASSES, AggregateName, LossName
 from discretion.anonymize.problem import SearchProblem, Settings, SummaryName, bounds_of, classes_of
 from discretion.anonymize.records import Bounds
 from discretion.anonymize.solutions import Solution, solve
@@ -125,6 +125,13 @@ class OptimalGeneralization(Method, kind="optimal-generalization"):
         if not models:
             raise ValueError("expected privacy models, for example [{k-anonymity: {k: 5}}]")
         return models
+
+    @model_validator(mode="after")
+    def _columns_count(self) -> Self:
+        for name, given in (("importance", self.importance), ("aggregate", self.aggregate)):
+            if given and self.loss in OF_CLASSES:
+                raise ValueError(f"the loss {self.loss} has no part for each column; leave out `{name}`")
+        return self
 
     def _settings(self, columns: Sequence[str], levels: Mapping[str, Bounds]) -> Settings:
         return Settings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -32,7 +32,7 @@ from discretion.anonymize.records import Axis, Bounds, NodeClasses, RollUp, Sear
 from discretion.context import Progress
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
-from discretion.data.households import unit_codes
+from discretion.data.households import count_units, unit_codes
 from discretion.engines.scan import Scan
 from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Floats, Ints
@@ -94,11 +94,16 @@ def summarize(data: Dataset, column: str, classes: NDArray[np.integer[Any]], kin
     return pl.Series([found[number] for number in classes.tolist()], dtype=pl.String)
 
 
-def too_few(data: Dataset, column: str, classes: NDArray[np.integer[Any]], k: int) -> NDArray[np.bool_]:
+def too_few(
+    data: Dataset, column: str, classes: NDArray[np.integer[Any]], k: int, units: Sequence[Ints]
+) -> NDArray[np.bool_]:
     """Tell which records are in a class where some, but fewer than k, have a value: a summary would be about them."""
     codes = data.codes(column)
-    present = np.bincount(classes, codes.codes != codes.missing)[classes]
-    return np.asarray((present > 0) & (present < k))
+    known = np.where(codes.codes != codes.missing, classes, -1)
+    number = int(classes.max(initial=-1)) + 1
+    found = count_units(units, known, number)
+    present = np.bincount(known[known >= 0], minlength=number) if found is None else found
+    return np.asarray(((present > 0) & (present < k))[classes])
 
 
 def _missing_from(texts: list[str | None]) -> int:
@@ -457,6 +462,13 @@ class SearchProblem:
             check_summary(self.data, name, kind)
         if wrong := [name for name in settings.cluster if name not in settings.summarize]:
             raise PlanError(f"cluster: {wrong[0]!r} is not summarized; only columns of `summarize` can be")
+        for model in self.models if settings.summarize else ():
+            if model.population_name is not None:
+                raise PlanError(
+                    f"{model.kind}: how many people fit a summary of a class is not counted; no `summarize`"
+                )
+            if model.looks_at_loss:
+                raise PlanError(f"{model.kind}: what a summary loses has no worth in this game; no `summarize`")
 
     def _loss(self) -> Loss:
         settings = self.settings
@@ -516,13 +528,14 @@ class SearchProblem:
         classes = self.roll.numbered(steps)[1][self.records.rows][~gone]
         new = {name: summarize(data, name, classes, kind) for name, kind in summaries.items()}
         k = max(model.smallest_class for model in self.models)
-        few = {name: too_few(data, name, classes, k) for name in summaries}
+        units = unit_codes(data) if any(model.counts_units for model in self.models) else ()
+        few = {name: too_few(data, name, classes, k, units) for name in summaries}
         return data.with_columns(
             new, suppressed={name: mask for name, mask in few.items() if mask.any()}, integers=True
         )
 
-    def infeasible(self, evaluated: Iterable[Node]) -> Infeasible:
-        """Say why nothing satisfies the models, and what comes closest."""
+    def infeasible(self, evaluated: Collection[Node], certain: bool) -> Infeasible:
+        """Say why nothing satisfies the models, or that nothing was found that does, and what comes closest."""
         top = tuple(steps - 1 for steps in self.records.shape)
         exact = [node for node in evaluated if node.exact and node.classes]
         closest = min(exact, key=lambda node: (node.suppressed, node.rank), default=None)
@@ -536,6 +549,9 @@ class SearchProblem:
         if not self.judge.may_suppress:
             limit = "the levels allowed; no record may be dropped, as its class of the population would be left empty"
         lines = [f"no generalization of {', '.join(self.columns)} satisfies the models within {limit}", *said]
+        if not certain:
+            lines[0] = f"no generalization was found in this time that satisfies the models within {limit}"
+            lines.insert(1, f"{self.records.nodes - len(evaluated)} of {self.records.nodes} were not looked at")
         if fixed := without_hierarchy(self.data, self.columns):
             lines.append(f"{fixed}; give a hierarchy")
         if self.judge.may_suppress:

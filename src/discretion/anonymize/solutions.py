@@ -250,6 +250,9 @@ class Solution:
             columns=self._problem.chosen,
             loss=settings.loss,
             suppression_limit=settings.suppression_limit,
+            importance=settings.importance,
+            suppression_factor=settings.suppression_factor,
+            aggregate=settings.aggregate,
             levels=self.levels,
             summarize=settings.summarize,
             cluster=settings.cluster,
@@ -392,6 +395,7 @@ def solve(problem: SearchProblem, seconds: float | None = None, progress: Progre
     explorer = problem.explore(progress)
     found = search(explorer, seconds)
     if found.best is None:
-        explorer.evaluate(explorer.top)
-        raise problem.infeasible(explorer.evaluated.values())
+        top = explorer.evaluate(explorer.top)
+        certain = found.proven or math.isinf(found.bound) or top.least > explorer.allowed
+        raise problem.infeasible(explorer.evaluated.values(), certain)
     return Solution(problem, found.best, SolutionSpace(problem, explorer, found))

@@ -47,6 +47,7 @@ _LOSSES = (
     "loss", "height", "precision-loss", "aecs", "discernibility", "discernibility-star", "entropy",
     "normalized-entropy", "entropy-based", "ambiguity", "kl", "kl-arx", "payout",
 )  # fmt: skip
+_AGGREGATES = ("geometric-mean", "mean", "sum", "max", "rank")
 _SHORTCUTS = {"k": "k-anonymity", "l": "distinct-l-diversity", "t": "t-closeness"}
 _SHOWN = 10
 _LIMITS = (0.01, 0.02, 0.05)
@@ -82,6 +83,15 @@ _LIMITS = (0.01, 0.02, 0.05)
     help="largest share of the records that may be dropped",
 )
 @click.option("--importance", metavar="COLUMN=WEIGHT,…", help="weight of each column in the loss")
+@click.option(
+    "--aggregate", type=click.Choice(_AGGREGATES), help="how the columns' losses are put together; default: as is usual"
+)
+@click.option(
+    "--suppression-factor",
+    type=float,
+    metavar="SHARE",
+    help="0 favors suppression, 1 generalization; default: 0.5, neither",
+)
 @click.option("--levels", metavar="COLUMN=LEVEL,…", help="choose this node instead of the optimum")
 @click.option(
     "--summarize",
@@ -244,6 +254,8 @@ def _solve(data: Dataset, models: list[PrivacyModel], options: dict[str, Any], p
         loss=options["loss"],
         suppression_limit=options["suppression_limit"],
         importance={name: float(weight) for name, weight in importance.items()},
+        aggregate=options["aggregate"],
+        suppression_factor=0.5 if options["suppression_factor"] is None else options["suppression_factor"],
         summarize=parse_field(options["summarize"] or "", "Mapping", "--summarize"),
         cluster=parse_field(options["cluster"] or "", "tuple", "--cluster"),
         seconds=options["seconds"],
@@ -376,8 +388,11 @@ def _report(solution: Solution, gains: list[Solution], as_json: bool, quiet: boo
 
 def _refuse_foreign(options: dict[str, Any], known: Collection[str]) -> None:
     """Refuse options that the search chosen does not have; they would be ignored."""
-    names = ("importance", "levels", "summarize", "cluster", "space", "step_file", "plan_out", "seconds")
+    names = (
+        "importance", "aggregate", "levels", "summarize", "cluster", "space", "step_file", "plan_out", "seconds",
+    )  # fmt: skip
     given = {name: options[name] for name in names}
+    given["suppression_factor"] = options["suppression_factor"] is not None
     given["suppression_limit"] = options["suppression_limit"]
     given["loss"] = options["loss"] != "loss"
     for name, value in given.items():

@@ -14,6 +14,7 @@ from discretion.context import Context, keyed_hash
 from discretion.data.dataset import Dataset
 from discretion.data.hierarchy import canonical
 from discretion.data.native import take_in
+from discretion.data.schema import Role
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
 
@@ -233,8 +234,8 @@ def _by_role(data: Dataset) -> str:
     return found[0] if found else ""
 
 
-def unit_codes(data: Dataset) -> tuple[Ints, ...]:
-    """Number the unit of each record, once for each column whose role is `household` or `unit`.
+def unit_codes(data: Dataset, roles: Sequence[Role] = ("household", "unit")) -> tuple[Ints, ...]:
+    """Number the unit of each record, once for each column whose role is `household` or `unit` (or one of these).
 
     Records of one household, panel person or employer protect each other badly: whoever knows the unit knows them all.
     A unit column that is not published any more is read from the data the rows came from, because what it says stays
@@ -243,7 +244,7 @@ def unit_codes(data: Dataset) -> tuple[Ints, ...]:
     """
 
     root = data.origin
-    names = dict.fromkeys((*data.having("household", "unit"), *root.having("household", "unit")))
+    names = dict.fromkeys((*data.having(*roles), *root.having(*roles)))
 
     def make() -> tuple[Ints, ...]:
         from discretion.kernels.classes import class_ids

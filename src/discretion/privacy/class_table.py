@@ -221,23 +221,34 @@ class ClassModel(PrivacyModel):
         _refuse_overlap(self.kind, columns, sensitive)
         judged = self._judge(released, columns, sensitive, self.missing)
         table, failing = judged.table, judged.failing
+        alone = self._of_one_person(judged)
+        said = f" Records are counted, not people: {alone} of them stand in classes of several records of one person."
         return Verdict(
             model=self.kind,
             holds=not failing.any(),
             value=self.reached(table),
             required=self.required,
-            meaning=self.meaning(table),
+            meaning=self.meaning(table) + (said if alone else ""),
             failing_count=int(failing.sum()),
             failing_records=int(table.sizes[failing].sum()),
             detail={
                 "columns": list(columns),
                 "sensitive": list(sensitive),
                 "missing": self.missing,
+                **({"records_of_one_person": alone} if alone else {}),
                 **self.details(table),
                 **self._other_reading(released, columns, sensitive, judged),
             },
             find_failing=lambda: self.list_failing(judged.data, columns, judged.classes, failing),
         )
+
+    def _of_one_person(self, judged: _Judged) -> int:
+        """Count the records that look like several and are of one person, where the model counts records."""
+        people = None if self.counts_units else unit_codes(judged.data, ("unit",))
+        if not people:
+            return 0
+        persons = count_units(people, judged.classes.ids, len(judged.classes))
+        return int(judged.table.sizes[(persons == 1) & (judged.table.sizes > 1)].sum())
 
     def classes_of(self, released: Scan) -> Dataset:
         """Count the classes over the columns of the model and its sensitive columns."""

@@ -14,7 +14,7 @@ from pydantic import Field
 from discretion.context import Context
 from discretion.data.dataset import Dataset
 from discretion.data.population_classes import Population, load_population
-from discretion.errors import DataError, PlanError
+from discretion.errors import DataError, Infeasible, PlanError
 from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.learning.columns import Labels, Numbers, Values, merge, outside_view
 from discretion.learning.fitting import (
@@ -522,7 +522,10 @@ class GeneratorMembership(RiskShare, kind="generator-membership"):
             half = original.take(np.flatnonzero(seen[number]))
             part = Dataset(half.frame, schema=half.schema)
             for place, step in enumerate(steps):
-                part = step.on_part().run(part, ctx.within(f"shadow {number}/{place}")).data
+                try:
+                    part = step.on_part().run(part, ctx.within(f"shadow {number}/{place}")).data
+                except Infeasible as error:  # such as classes of k that half of the people do not fill
+                    raise DataError(f"{self.kind}: half of the people are too few for {step.kind}") from error
             if not len(part):
                 raise DataError(f"{self.kind}: the generator wrote no rows for half of the people")
             files.append(part)

@@ -60,7 +60,8 @@ Scale = Literal["rows", "classes", "columns", "blocks", "sampled", "memory"]
 
 `rows`: summaries of columns, then some rows after the others; `classes`: the combinations of values that occur, with
 their counts; `columns`: all rows of the columns that it reads; `blocks`: these, and it works on blocks of similar
-records; `sampled`: these, and it looks for some people, drawn at random, among all; `memory`: all the data.
+records; `sampled`: these, and it looks for some people, drawn at random, among all (a method: it learns from some
+records, drawn at random, and then draws some rows after the others); `memory`: all the data.
 """
 _INSTEAD = {
     "local-recoding": "`mondrian` or `optimal-generalization`",

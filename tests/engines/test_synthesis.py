@@ -30,6 +30,7 @@ ROWS = BATCH_ROWS + 4_465
 ROLES = {"name": "identifier", "age": "quasi", "job": "quasi", "sex": "quasi", "income": "sensitive"}
 HIERARCHIES: dict[str, Any] = {"age": {"intervals": {"width": 10, "levels": 3}}}
 TREES: dict[str, Any] = {"sequential-trees": {}}
+RULES: dict[str, Any] = {"sequential-trees": {"rules": ["age >= 25 OR job = 'baker'"]}}
 AFTER = [
     {"top-code": {"column": "income", "quantile": 0.99}},
     {"generalize": {"levels": {"age": 1}}},
@@ -95,7 +96,9 @@ def published(release: LargeRelease, place: Path) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("order", ["permute", "keep"])
-@pytest.mark.parametrize("steps", [[TREES], ["drop-identifiers", TREES, *AFTER]], ids=["alone", "and others"])
+@pytest.mark.parametrize(
+    "steps", [[TREES], ["drop-identifiers", RULES, *AFTER]], ids=["alone", "with rules, among others"]
+)
 def test_where_all_records_are_learned_from_it_is_as_in_memory(
     steps: list[Any], order: str, folder: Path, frame: pl.DataFrame, tmp_path: Path
 ) -> None:
@@ -211,6 +214,16 @@ def test_the_number_of_records_is_told_where_as_many_are_published(few_learned: 
     assert not any(f"{ROWS:,}" in note for note in release.notes)
     assert f"{ROWS}" not in json.dumps(release.facts())
     assert any("random sample of 3,000 records of the original" in note for note in release.notes)
+
+
+def test_a_model_of_another_delivery_is_said_to_be_one(few_learned: int, folder: Path, tmp_path: Path) -> None:
+    known = released(plan_of(folder, TREES)).study.decisions
+    plan = plan_of(written(people(5_000, seed=5), tmp_path / "in"), TREES)
+    again = run_large(plan, scan_data(plan), seed=SEED + 1, reuse=known)
+    assert again.records == 5_000 and set(again.data.frame["job"]) == {"baker", "clerk", "nurse", "smith"}
+    said = [note for note in again.notes if "learned from" in note]
+    assert len(said) == 1 and f"sample of {few_learned:,} records of another delivery" in said[0]
+    assert "Attacks" not in said[0] and f"{ROWS:,}" not in said[0]
 
 
 def test_a_release_is_assessed_by_its_journal(folder: Path, tmp_path: Path) -> None:
@@ -329,3 +342,31 @@ def test_a_file_larger_than_the_sample_is_reproduced_as_in_memory(tmp_path: Path
     for group in (old, young):
         a, b = (data.filter(group)["log"].drop_nulls() for data in (one, other))
         assert near(a, b, len(b) / rows)
+
+
+def test_columns_of_every_type_are_as_in_memory(tmp_path: Path) -> None:
+    rows = 3_000
+    rng = np.random.default_rng(3)
+    codes = pl.Series(rng.integers(0, 3, rows))
+    frame = pl.DataFrame(
+        {
+            "day": pl.Series(rng.integers(0, 9_000, rows)).cast(pl.Int32).cast(pl.Date),
+            "moment": pl.Series(rng.integers(0, 10**12, rows)).cast(pl.Datetime("us")),
+            "yes": codes == 1,
+            "kind": pl.Series(["a", "b", "c"]).gather(codes).cast(pl.Categorical),
+            "level": pl.Series(["low", "mid", "high"], dtype=pl.Enum(["low", "mid", "high"])).gather(codes),
+            "items": [["x", "y"][: rng.integers(0, 3)] for _ in range(rows)],
+            "small": pl.Series(rng.integers(0, 90, rows)).cast(pl.Int8),
+            "narrow": pl.Series(rng.normal(size=rows)).cast(pl.Float32),
+            "empty": pl.Series([None] * rows, dtype=pl.String),
+            "one": pl.Series(["same"] * rows),
+        }
+    )
+    frame = frame.with_columns(pl.when(codes == 2).then(None).otherwise(pl.col("day", "small")).name.keep())
+    method = dc.SequentialTrees(constants="keep", rows=BATCH_ROWS + 1)
+    place = written(frame, tmp_path / "in")
+    drawn = dc.Study(dc.scan(place), seed=SEED).apply(method).current
+    expected = dc.Study(Dataset(pl.read_parquet(place / "*.parquet")), seed=SEED).apply(method).current.frame
+    assert isinstance(drawn, Scan)
+    assert_frame_equal(drawn.collect().frame, expected, check_exact=True, categorical_as_str=True)
+    assert drawn.table(["level", "kind"]).class_counts(["level"]).sum() == BATCH_ROWS + 1

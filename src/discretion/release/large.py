@@ -61,10 +61,10 @@ _ON_SAMPLE_OF_NEW = (
     "which may tell more."
 )
 _LEARNED = (
-    "The model of {} was learned from a random sample of {:,}{} records of the original; the others did not enter it. "
-    "What is estimated from the data is no more exact than from as many records, however many rows it has. "
-    "Attacks that cannot look at all records look at people of that sample."
+    "The model of {} was learned from a random sample of {:,}{} records of {}; the others did not enter it. "
+    "What is estimated from the data is no more exact than from as many records, however many rows it has."
 )
+_ATTACKED = "Attacks that cannot look at all records look at people of that sample."
 _SAY = "give the journal of the release (--journal FOLDER), or say that they are not the same people (--unrelated)"
 _IN_BLOCKS = "{} worked in {:,} blocks of similar records, not on all of them together{}."
 _REQUIRED = "measures that compare numbers, intervals or the nearest records"
@@ -568,7 +568,9 @@ class LargeRelease(Release):
         for one in self.study.done:
             if (every := one.decision.values.get("sample_of")) is not None:
                 of = f" of {every:,}" if self.records == every else ""
-                yield _LEARNED.format(one.step.method.kind, one.decision["records"], of)
+                whose = "another delivery" if one.reused else "the original"
+                told = _LEARNED.format(one.step.method.kind, one.decision["records"], of, whose)
+                yield told if one.reused else f"{told} {_ATTACKED}"
 
     @cached_property
     def order(self) -> bytes | None:

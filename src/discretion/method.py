@@ -258,18 +258,17 @@ class Method(Part):
         if isinstance(data, Scan):
             self.refuse_scan(remote=data.store.remote)
         learns = saved is None and self.scale == "rows" and type(self).fit is not Method.fit
-        if self.scale in ("memory", "columns", "blocks") or learns:
+        if self.scale in ("memory", "columns", "blocks", "sampled") or learns:
             data.require_rows(self.kind)
         first = self._drawing(data, ctx, None)
         seen = data.projected(self.holds(data)) if isinstance(data, Scan) and self._by_columns else data
-        decision = self.decide(seen, first) if saved is None else saved
+        decision = self.decide_on(seen, first) if saved is None else saved
         second = first if self.by_group else self._drawing(data, ctx, decision)
         if isinstance(data, Scan) and seen is not data:
             held, decision = self._perform_held(seen, decision, second)
             done: Dataset = data.replaced(self, held, second)
         elif isinstance(data, Scan):
-            decision, lost = self.for_rows(data, decision)
-            done = data.advance(self, decision, second, lost)
+            done, decision = self.perform_on(data, decision, second)
         else:
             done = self.perform(data, decision, second).after(self, data)
         used = {inner.stream.used: None for inner in (first, second) if inner.stream is not None}
@@ -277,6 +276,15 @@ class Method(Part):
         if drawn is not None:
             data.require_rows(f"{self.kind}, which draws for every record")
         return Ran(done, decision, drawn)
+
+    def decide_on(self, data: Dataset, ctx: Context) -> Decision:
+        """Decide on data that may stay in its files."""
+        return self.decide(data, ctx)
+
+    def perform_on(self, data: Scan, decision: Decision, ctx: Context) -> tuple[Scan, Decision]:
+        """Rewrite rows that stay in their files by a decision; give it as it was carried out."""
+        decision, lost = self.for_rows(data, decision)
+        return data.advance(self, decision, ctx, lost), decision
 
     def for_rows(self, data: Scan, decision: Decision) -> tuple[Decision, int]:  # noqa: ARG002
         """Give a decision by which rows can be rewritten batch by batch, and the records that it drops."""

@@ -60,8 +60,18 @@ Scale = Literal["rows", "classes", "columns", "blocks", "sampled", "memory"]
 
 `rows`: summaries of columns, then some rows after the others; `classes`: the combinations of values that occur, with
 their counts; `columns`: all rows of the columns that it reads; `blocks`: these, and it works on blocks of similar
-records; `sampled`: these, and it looks for some people, drawn at random, among all; `memory`: all the data.
+records; `sampled`: these, and it looks for some people, drawn at random, among all (a method: it learns from some
+records, drawn at random, and then draws some rows after the others); `memory`: all the data.
 """
+IN_FILES: Mapping[Scale, str] = {
+    "rows": "summaries of columns first, then batch by batch",
+    "classes": "on the combinations of values with their counts",
+    "columns": "with all rows of the columns that it reads in memory",
+    "blocks": "with all rows of the columns that it reads in memory, in blocks of similar records",
+    "sampled": "for records drawn at random: a measure looks for them among all, a method learns from them",
+    "memory": "no",
+}
+"""How a part works on rows that stay in their files, in words."""
 _INSTEAD = {
     "local-recoding": "`mondrian` or `optimal-generalization`",
     "moment-preserving": "`mdav` or `correlated-noise`",

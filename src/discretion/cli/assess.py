@@ -208,7 +208,8 @@ def _assess_files(
     rows, steps = None, []
     if matching.journal is not None:
         rows = read_order(matching.journal)
-        if len(rows) != len(after) or (len(rows) and not 0 <= rows.min() <= rows.max() < len(before)):
+        made_up = len(rows) and rows.max() < 0
+        if len(rows) != len(after) or (len(rows) and not made_up and not 0 <= rows.min() <= rows.max() < len(before)):
             raise PlanError(f"the journal {matching.journal!r} does not belong to these files: it has other rows")
         if (Path(matching.journal) / "journal.json").is_file():
             steps = [step.method for step in Earlier.open({"journal": matching.journal}).steps]

@@ -52,13 +52,15 @@ def _list(as_json: bool) -> None:
 
 
 def _describe(kind: str, as_json: bool) -> None:
-    from discretion.part import find, is_confidential
+    from discretion.part import IN_FILES, find, is_confidential
 
     part = find(kind)
     if as_json:
-        print_json({"kind": kind, "name": part.__name__, "family": part.family, "schema": part.model_json_schema()})
+        facts = {"name": part.__name__, "family": part.family, "scale": part.scale}
+        print_json({"kind": kind, **facts, "schema": part.model_json_schema()})
         return
     click.echo(f"{kind} ({part.__name__})\n\n{inspect.cleandoc(part.documentation())}\n")
+    click.echo(f"Rows that stay in their files (scale {part.scale}): {IN_FILES[part.scale]}.\n")
     rows: list[tuple[str, str, str]] = []
     for name, field in part.model_fields.items():
         default: Any = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))

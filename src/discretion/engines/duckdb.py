@@ -101,6 +101,20 @@ class DuckdbRows:
         """The number of rows."""
         return sum(self._heights)
 
+    def keep(self, frames: Iterator[pl.DataFrame]) -> DuckdbRows:
+        """Write rows that were made up into a private file, as they come, and give them."""
+        import pyarrow.parquet as pq
+
+        folder = Path(tempfile.mkdtemp(dir=self.spill))
+        file, first = folder / "rows.parquet", next(frames).to_arrow()
+        with spilling(), pq.ParquetWriter(file, first.schema) as writer:
+            writer.write_table(first)
+            for frame in frames:
+                writer.write_table(frame.to_arrow())
+        made = DuckdbRows([file], self.memory, self.spill.parent)
+        weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
+        return made
+
     def columns(self, names: Sequence[str]) -> pl.DataFrame:
         """Give some columns of all rows."""
         import polars as pl

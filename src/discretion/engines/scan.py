@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from discretion.context import BATCH_ROWS, Context, KeyNeeded, ignore_progress
+from discretion.context import BATCH_ROWS, Context, KeyNeeded, Progress, ignore_progress
 from discretion.data.dataset import Dataset, Level, Piece, as_read, stacked_levels
 from discretion.data.hierarchy import HierarchyLevels, canonical
 from discretion.data.schema import Schema
@@ -43,6 +43,8 @@ _KEPT_BYTES = 1 << 30
 MOST_OPEN = 32
 """Columns of a data set that wait in private files, each of which is open; those of one summary may be more."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+LEARNED = 100_000
+"""Records, drawn at random, from which a model of all is learned; trees are fitted on as many in memory too."""
 MOST_CLASSES = 10_000_000
 """Combinations of values that are kept in memory with their counts, on whatever engine they are counted."""
 _MERGE_AT = 2_000_000
@@ -61,6 +63,13 @@ def spilling() -> Iterator[None]:
         if getattr(error, "errno", None) not in _FULL and not told:
             raise
         raise DataError("the disk is full: give a folder with more room as `spill`, or set TMPDIR") from None
+
+
+def drawn_places(height: int, most: int, ctx: Context) -> NDArray[np.int64]:
+    """Draw the places of some rows, in their order; where there are no more than wanted, those of all."""
+    if height <= most:
+        return np.arange(height)
+    return np.sort(ctx.rng.choice(height, most, replace=False, shuffle=False)).astype(np.int64)
 
 
 class ManyClasses(DataError):
@@ -137,6 +146,9 @@ class ScanStore(Protocol):
     def different(self, name: str) -> pl.Series:
         """Give the different values of a column, in the order of their first rows."""
 
+    def keep(self, frames: Iterator[pl.DataFrame]) -> ScanStore:
+        """Write rows that were made up into a private file, as they come, and give them."""
+
 
 class RemoteStore(ScanStore, Protocol):
     """Rows that are worked on elsewhere."""
@@ -170,6 +182,8 @@ class PendingStep:
     drops: bool = False
     part: Part | None = None
     """the method that was carried out, where `method` only puts its result in place"""
+    reads: frozenset[str] = frozenset()
+    """further columns on which its result depends"""
 
     def to_travel(self) -> PendingStep:
         """Give the step as it goes to other machines: with the keys it draws from, without the seed."""
@@ -279,7 +293,7 @@ class Scan(Dataset):
     >>> people = dc.scan("register/*.parquet", roles={"age": "quasi", "income": "sensitive"})  # doctest: +SKIP
     """
 
-    __slots__ = ("_kept", "_spools", "carried", "matched", "pending", "places", "store")
+    __slots__ = ("_kept", "_made_up", "_spools", "carried", "matched", "pending", "places", "store")
 
     def __init__(self, store: ScanStore, schema: Schema) -> None:
         import polars as pl
@@ -290,13 +304,14 @@ class Scan(Dataset):
         self.carried: CarriedRows | None = None
         self.matched: Scan | None = None
         self.places: NDArray[np.int64] | None = None
+        self._made_up = False
         self._kept: dict[str, pl.Series] = {}
         self._spools: dict[str, _Spool] = {}
 
     def match(self, original: Scan, places: NDArray[np.int64] | None) -> None:
         """Say of what data this is a release that was made elsewhere: its hierarchies count.
 
-        `places` has for each row its place in the original; None: nobody can tell.
+        `places` has for each row its place in the original, −1 where it was made up; None: nobody can tell.
         """
         self.matched, self.places = original, places
 
@@ -304,6 +319,11 @@ class Scan(Dataset):
 
     def __len__(self) -> int:
         return self.store.height - self.lost_records
+
+    @property
+    def has_new_rows(self) -> bool:
+        """Whether rows were made up, so that nothing tells which belongs to whom."""
+        return self._made_up or (self.places is not None and bool((self.places < 0).any()))
 
     @property
     def frame(self) -> NoReturn:
@@ -405,6 +425,32 @@ class Scan(Dataset):
                 yield data
         self._spools.update(made)
 
+    def rows_at(
+        self, places: NDArray[np.int64], progress: Progress = ignore_progress, keeping: Sequence[str] = ()
+    ) -> list[pl.DataFrame]:
+        """Give the rows at some places, which are in order; some columns are kept on the way."""
+        found = []
+        for number, data in enumerate(self.stream_keeping(keeping)):
+            start = number * BATCH_ROWS
+            progress(start, len(self), "reading")
+            low, high = np.searchsorted(places, [start, start + len(data)])
+            if high > low:
+                found.append(data.frame[places[low:high] - start])
+        progress(len(self), len(self), "reading")
+        return found
+
+    def in_memory(self, frames: Sequence[pl.DataFrame]) -> Dataset:
+        """Give some rows as data of its own, with the hierarchies of the whole."""
+        import polars as pl
+
+        if not frames:
+            raise DataError("the data has no rows")
+        made = Dataset(pl.concat(frames, how="vertical_relaxed"), schema=self.schema)
+        for name, column in self.schema.columns.items():
+            if column.hierarchy is not None:
+                made._cache["hierarchy", name] = self.hierarchy(name)
+        return made
+
     def _spooled(self, columns: Sequence[str]) -> list[_Spool]:
         """Give columns as private files, of batches of 65,536 rows; those that are not there yet are read once."""
         if lacking := [name for name in dict.fromkeys(columns) if name not in self._spools]:
@@ -499,7 +545,10 @@ class Scan(Dataset):
 
     def collect(self) -> Dataset:
         """Read all rows into memory, the pending steps carried out."""
-        return Dataset.stack(list(self.stream()), like=self.original)
+        data = Dataset.stack(list(self.stream()), like=self.original)
+        if self._made_up:
+            data._rows = np.full(len(data), -1)
+        return data
 
     def take(self, rows: Any, *, suppressed: bool = False) -> NoReturn:  # noqa: ARG002
         """Refuse: which rows are where is known only while they pass by."""
@@ -523,6 +572,17 @@ class Scan(Dataset):
             raise DataError("the data was not scanned")
         return root
 
+    @property
+    def read_from(self) -> Scan:
+        """The data that a plan began with: where rows were made up since, not the first of these."""
+        root = self.original
+        return root.matched if root._made_up and root.matched is not None else root
+
+    def _as_read(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Give rows of the store as they count; what was made up is taken as it was drawn."""
+        root = self.original
+        return frame if root._made_up else as_read(frame, root.schema.only(frame.columns))
+
     def stream(self, columns: Iterable[str] | None = None) -> Iterator[Dataset]:
         """Give the rows 65,536 at a time, in their order, the pending steps carried out."""
         wanted = self.columns if columns is None else tuple(columns)
@@ -534,7 +594,7 @@ class Scan(Dataset):
         kept = needed and all(name in root._spools for name in needed)
         for number, frame in enumerate(root._spooled_batches(needed) if kept else self.store.batches(needed)):
             start = number * BATCH_ROWS
-            data = root._derive(as_read(frame, root.schema.only(needed)), (), {})
+            data = root._derive(self._as_read(frame), (), {})
             data._rows = np.arange(start, start + len(frame))
             for step in steps:
                 data = step.carried_out(data, number)
@@ -566,7 +626,7 @@ class Scan(Dataset):
         for step in reversed(self.pending):
             if step.touched & needed or step.drops:
                 steps.append(step)
-                needed |= step.touched
+                needed |= step.touched | step.reads
         return [name for name in self.original.columns if name in needed], steps[::-1]
 
     def _collected(self, columns: Sequence[str]) -> pl.DataFrame:
@@ -574,7 +634,7 @@ class Scan(Dataset):
 
         _, steps = self._inputs(columns)
         if not steps:
-            return as_read(self.store.columns(columns), self.original.schema.only(columns))
+            return self._as_read(self.store.columns(columns))
         return pl.concat([part.frame.select(columns) for part in self.stream(columns)], how="vertical_relaxed")
 
     def table(self, columns: Sequence[str]) -> Dataset:
@@ -599,7 +659,7 @@ class Scan(Dataset):
             if not steps:
                 raise
             return self._table_of_rows(columns)
-        data = self._counted(as_read(found.select(needed), self.original.schema.only(needed)), found)
+        data = self._counted(self._as_read(found.select(needed)), found)
         for step in steps:
             data = step.carried_out(data)
         return self._own(data.drop([name for name in data.columns if name not in columns]))
@@ -682,6 +742,9 @@ class Scan(Dataset):
         if released is self:
             return before, before
         after = released._standing(columns)
+        if released.has_new_rows:
+            after._root, after._rows = before, np.full(len(after), -1)
+            return before, after
         if released.matched is self and released.places is not None:
             after = after.matched_to(before, released.places)
             after.steps = released.steps
@@ -769,10 +832,20 @@ class Scan(Dataset):
         new.steps = (*self.steps, cast("Part", method))
         return new
 
-    def advance(self, method: RowMethod, decision: Any, ctx: Context, lost: int = 0) -> Scan:
+    def with_rows_made_up(self, method: RowMethod, frames: Iterator[pl.DataFrame]) -> Scan:
+        """Give new rows in place of these, which belong to nobody; they are written to a private file as they come."""
+        store = self.store.keep(frames)
+        new = Scan(store, self.schema.only(list(store.kinds)))
+        new.match(self.original, None)
+        new._made_up, new._changed, new.steps = True, frozenset(new.columns), (*self.steps, cast("Part", method))
+        new.levels = MappingProxyType({name: level for name, level in self.levels.items() if name in new.columns})
+        return new
+
+    def advance(self, method: RowMethod, decision: Any, ctx: Context, lost: int = 0, reads: Iterable[str] = ()) -> Scan:
         """Add a step; it is carried out on the first batch now, so that what is wrong with it is said.
 
-        `lost`: the records that it drops. What draws must come before: its batches are those of all rows.
+        `lost`: the records that it drops. What draws must come before: its batches are those of all rows. `reads`:
+        columns that it looks at and leaves as they are.
         """
         if not self.store.height:
             raise DataError("the data has no rows")
@@ -793,7 +866,8 @@ class Scan(Dataset):
         done._changed = tried.changed
         new = self._derived(done)
         by_row = draws or (decision.lookup is not None and decision.lookup.by_place)
-        new.pending = (*self.pending, PendingStep(method, decision, ctx, touched, by_row, bool(lost)))
+        step = PendingStep(method, decision, ctx, touched, by_row, bool(lost), reads=frozenset(reads))
+        new.pending = (*self.pending, step)
         if not lost:
             new._spools = {name: one for name, one in self._spools.items() if name not in touched}
         new.steps = (*self.steps, cast("Part", method))
@@ -833,7 +907,7 @@ class Scan(Dataset):
         new.schema, new.steps = like.schema, self.steps
         new.levels = MappingProxyType(known_levels(like))
         new.store, new.pending, new._kept, new._spools = self.store, self.pending, {}, {}
-        new.carried, new.matched, new.places = None, self.matched, self.places
+        new.carried, new.matched, new.places, new._made_up = None, self.matched, self.places, self._made_up
         return new
 
 

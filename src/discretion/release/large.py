@@ -25,13 +25,14 @@ from discretion.data.dataset import Dataset
 from discretion.data.schema import Schema
 from discretion.data.text import Given
 from discretion.engines.duckdb import DuckdbRows, data_files
-from discretion.engines.scan import MOST_OPEN, ManyClasses, Scan, spilling
+from discretion.engines.scan import MOST_OPEN, ManyClasses, Scan, drawn_places, spilling
 from discretion.errors import DataError, PlanError
 from discretion.kernels.arrays import Ints
 from discretion.kernels.order import key_order, keyed_mix
 from discretion.measure import Measure, Scores, match_rows, of_sample
 from discretion.method import Decision, Method
 from discretion.part import instead, parse
+from discretion.protect.synthetic.generator import learned_places
 from discretion.release.assess import Assessment, NotRun, no_attack
 from discretion.release.attack_set import attack_set, run_with_holdout, too_large
 from discretion.release.gate import check_publishable, judge, told_by_others
@@ -55,6 +56,15 @@ _ON_SAMPLE = (
     "Computed on this sample: {}. There an attacker has fewer records to confuse with the right one, so that linkages "
     "find more people than among all."
 )
+_ON_SAMPLE_OF_NEW = (
+    "Computed on this sample, and on records from which the model was learned: {}. An attacker has all published rows, "
+    "which may tell more."
+)
+_LEARNED = (
+    "The model of {} was learned from a random sample of {:,}{} records of {}; the others did not enter it. "
+    "What is estimated from the data is no more exact than from as many records, however many rows it has."
+)
+_ATTACKED = "Attacks that cannot look at all records look at people of that sample."
 _SAY = "give the journal of the release (--journal FOLDER), or say that they are not the same people (--unrelated)"
 _IN_BLOCKS = "{} worked in {:,} blocks of similar records, not on all of them together{}."
 _REQUIRED = "measures that compare numbers, intervals or the nearest records"
@@ -153,12 +163,15 @@ def run_large(
         Release(plan, Study(scan, seed, tuple(ran)), scan, (), ()).seed_file()  # refused before rows are rewritten
     if left := current.having("identifier"):
         current = current.drop(left)
+    before = _before_made_up(original, ran)
+    if current.has_new_rows:
+        positions = drawn_places(len(current.original), SAMPLE, Context(seed, "sample of new rows"))
     carried = _carry_out(current, original, positions, plan.order, progress)
     current.carried = carried.rows
     study = Study(
         original,
         seed,
-        tuple(replace(done, data=data) for done, data in zip(ran, carried.states, strict=True)),
+        tuple(replace(done, data=data) for done, data in zip(ran, (*before, *carried.states), strict=True)),
         progress,
     )
     released = study.current.drop(study.current.having("identifier"))
@@ -169,14 +182,25 @@ def run_large(
     return _concluded(plan, study, released, current, carried)
 
 
+def _before_made_up(original: Dataset, ran: Sequence[Done]) -> list[Dataset]:
+    """Carry out on the sample what was done before new rows were made up, which takes out columns at most."""
+    states = [original]
+    for done in ran:
+        if not any(one.data.has_new_rows for one in ran) or done.data.has_new_rows:
+            break
+        states.append(cast(Scan, done.data).pending[-1].carried_out(states[-1]))
+    return states[1:]
+
+
 def prepared(
     plan: Plan, scan: Scan, seed: int, progress: Progress = ignore_progress, *, publish: bool = False
 ) -> tuple[Ints, Dataset]:
     """Refuse what cannot be carried out on this data, before any work is done; give the sample and where it stands."""
     check_plan(plan)
     _refuse(plan, scan)
-    positions = _positions(len(scan), seed)
-    original = _gathered(scan, positions, progress, _summarized(plan, scan))
+    learns = any(step.method.scale == "sampled" for step in plan.steps)
+    positions = _positions(len(scan), seed, learned_places(len(scan), seed) if learns else None)
+    original = _gathered(scan, positions, progress, [] if learns else _summarized(plan, scan))
     check_roles(original)
     for name, column in scan.schema.columns.items():
         if column.hierarchy is not None:
@@ -188,12 +212,7 @@ def prepared(
 
 def _refuse(plan: Plan, scan: Scan) -> None:
     """Name everything in a plan that rows in files cannot take, at once."""
-    problems = []
-    for step in plan.steps:
-        if step.method.private or step.method.makes_rows:
-            problems.append(f"{step.method.kind} needs all rows in memory: fit it on a sample that fits there")
-        else:
-            problems += _needs_memory(step.method, scan.store.remote)
+    problems = [problem for number in range(len(plan.steps)) for problem in _step_problems(plan, number, scan)]
     for requirement in plan.requirements:
         part = requirement.part
         if isinstance(part, Measure):
@@ -214,12 +233,21 @@ def _refuse(plan: Plan, scan: Scan) -> None:
         raise PlanError([*problems, "sample the data, or use the engine `memory`"])
 
 
-def _needs_memory(method: Any, remote: bool) -> list[str]:
+def _step_problems(plan: Plan, number: int, scan: Scan) -> Iterator[str]:
+    method = plan.steps[number].method
+    if method.private:
+        yield f"{method.kind} needs all rows in memory: fit it on a sample that fits there"
+        return
     try:
-        method.refuse_scan(remote=remote)
+        method.refuse_scan(remote=scan.store.remote)
     except PlanError as error:
-        return [str(error)]
-    return []
+        yield str(error)
+    earlier = [step.method.kind for step in plan.steps[:number] if step.method.kind != "drop-identifiers"]
+    if method.scale == "sampled" and earlier:
+        yield (
+            f"{method.kind} must come before {earlier[0]}: of rows that stay in their files it learns as they were "
+            "read; generalize or perturb what it drew"
+        )
 
 
 def _border(decision: Decision) -> str:
@@ -228,12 +256,14 @@ def _border(decision: Decision) -> str:
     return "" if extra is None else f"; the border between two of them raised their squared error by {extra:.2%}"
 
 
-def _positions(height: int, seed: int) -> Ints:
-    """Draw the rows of the sample: the first in the keyed order of all, as it would be for any engine."""
-    if height <= SAMPLE:
-        return np.arange(height)
-    drawn = Context(seed, "sample").rng.choice(height, SAMPLE, replace=False, shuffle=False)
-    return np.sort(drawn).astype(np.int64)
+def _positions(height: int, seed: int, learned: Ints | None = None) -> Ints:
+    """Draw the rows of the sample, which are the same for any engine.
+
+    `learned`: those from which a model was learned: these people are attacked, of the others it knows nothing.
+    """
+    if learned is None:
+        return drawn_places(height, SAMPLE, Context(seed, "sample"))
+    return np.asarray(learned[drawn_places(len(learned), SAMPLE, Context(seed, "sample"))])
 
 
 def _summarized(plan: Plan, scan: Scan) -> list[str]:
@@ -249,25 +279,11 @@ def _summarized(plan: Plan, scan: Scan) -> list[str]:
 
 def _gathered(scan: Scan, positions: Ints, progress: Progress, keeping: Sequence[str] = ()) -> Dataset:
     """Read the sample as data of its own, with the hierarchies of the whole."""
-    import polars as pl
-
-    parts = []
     if scan.store.remote:
         from discretion.release.spread import gathered
 
-        parts = gathered(scan, positions)
-    every = iter(()) if scan.store.remote else scan.stream_keeping(keeping)
-    for start, data in _batches(every, len(scan), progress, "reading"):
-        inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + len(data))]
-        if len(inside):
-            parts.append(data.frame[inside - start])
-    if not parts:
-        raise DataError("the data has no rows")
-    made = Dataset(pl.concat(parts, how="vertical_relaxed"), schema=scan.schema)
-    for name, column in scan.schema.columns.items():
-        if column.hierarchy is not None:
-            made._cache["hierarchy", name] = scan.hierarchy(name)
-    return made
+        return scan.in_memory(gathered(scan, positions))
+    return scan.in_memory(scan.rows_at(positions, progress, keeping))
 
 
 def _batches(stream: Iterator[_T], rows: int, progress: Progress, label: str) -> Iterator[tuple[int, _T]]:
@@ -296,21 +312,23 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, order: Order, 
 
         return carry_out(current, original, positions, progress)
     rows = CarriedFiles(current.store.spill, dict(current.kinds), len(current), order)
+    first = 0 if current.has_new_rows else 1  # rows that were made up are what a step gave
     states: list[list[pl.DataFrame]] = []
     masks: list[list[tuple[dict[str, NDArray[np.bool_]], dict[str, Ints], int]]] = []
     like: list[Dataset] = []
     hidden: Counter[str] = Counter()
     while not rows.complete:
-        states, masks = [[] for _ in current.pending], [[] for _ in current.pending]
+        states, masks = [[] for _ in range(first, len(current.pending) + 1)], []
+        masks = [[] for _ in states]
         hidden.clear()
         with spilling(), rows.writing() as add:
             for start, every in _batches(current.stream_states(), len(current), progress, "carrying out the steps"):
-                first, last = np.searchsorted(positions, [start, start + len(every[0])])
-                like = every[1:]
+                low, high = np.searchsorted(positions, [start, start + len(every[0])])
+                like = every[first:]
                 for kept, marked, data in zip(states, masks, like, strict=True):
-                    places = np.searchsorted(data.row_ids, positions[first:last])
+                    places = np.searchsorted(data.row_ids, positions[low:high])
                     found = places < len(data)
-                    found[found] = data.row_ids[places[found]] == positions[first:last][found]
+                    found[found] = data.row_ids[places[found]] == positions[low:high][found]
                     chosen = places[found]
                     kept.append(data.frame[chosen].hstack([pl.Series(PLACE, data.row_ids[chosen])]))
                     levels = {name: each[chosen] for name, each in data.levels.items() if not isinstance(each, int)}
@@ -323,7 +341,7 @@ def _carry_out(current: Scan, original: Dataset, positions: Ints, order: Order, 
     for frames, marked, one in zip(states, masks, like, strict=True):
         frame = pl.concat(frames, how="vertical_relaxed")
         data = original._derive(frame.drop(PLACE), one.changed, {})
-        data._rows = np.searchsorted(positions, frame[PLACE].to_numpy())
+        data._rows = np.searchsorted(positions, frame[PLACE].to_numpy()) if first else np.full(len(frame), -1)
         data.schema, data.steps = one.schema, one.steps
         several = {name: np.concatenate([levels[name] for _, levels, _ in marked]) for name in marked[-1][1]}
         data.levels = MappingProxyType({**one.levels, **several})
@@ -460,7 +478,7 @@ def _batches_of(part: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 def _concluded(plan: Plan, study: Study, released: Dataset, current: Scan, carried: Carried) -> LargeRelease:
     """Measure and judge: by classes on all records, otherwise on the sample."""
-    ctx, scan = study.context(), current.original
+    ctx, scan = study.context(), current.read_from
     shown = shown_measures(plan, study.original, released)
     measured, not_run, on_sample = [], {}, []
     for number, item in enumerate(shown):
@@ -524,15 +542,17 @@ class LargeRelease(Release):
         """Say what was read: records, columns, and the files with their hashes."""
         from discretion.release.journal import input_facts
 
-        return input_facts(self.plan, self.current.original)
+        return input_facts(self.plan, self.current.read_from)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What everybody should know, and what was computed on a sample."""
+        told = (*super().notes, *self._learned_from())
         if len(self.data) == self.records:
-            return super().notes
+            return told
+        said = _ON_SAMPLE_OF_NEW if self.data.has_new_rows else _ON_SAMPLE
         return (
-            *super().notes,
+            *told,
             f"Groups of records that look alike were counted on all {self.records:,} records; pictures are those of a "
             f"random sample of {len(self.data):,}.",
             *(
@@ -540,8 +560,17 @@ class LargeRelease(Release):
                 for one in self.study.done
                 if "blocks" in one.decision.values
             ),
-            *([_ON_SAMPLE.format(", ".join(self.on_sample))] if self.on_sample else []),
+            *([said.format(", ".join(self.on_sample))] if self.on_sample else []),
         )
+
+    def _learned_from(self) -> Iterator[str]:
+        """Say which steps learned from a sample; how many records there were, only where as many are published."""
+        for one in self.study.done:
+            if (every := one.decision.values.get("sample_of")) is not None:
+                of = f" of {every:,}" if self.records == every else ""
+                whose = "another delivery" if one.reused else "the original"
+                told = _LEARNED.format(one.step.method.kind, one.decision["records"], of, whose)
+                yield told if one.reused else f"{told} {_ATTACKED}"
 
     @cached_property
     def order(self) -> bytes | None:
@@ -600,8 +629,12 @@ class LargeRelease(Release):
         return folder / "order.npy"
 
     def write_order(self, path: Path) -> None:
-        """Write for each published row its place in the original, as `write_data` left them."""
-        shutil.move(self._order_file, path)
+        """Write for each published row its place in the original, as `write_data` left them; −1 for made-up rows."""
+        if self.current.has_new_rows:
+            np.lib.format.open_memmap(path, mode="w+", dtype=np.int64, shape=(self.records,))[:] = -1
+            self._order_file.unlink()
+        else:
+            shutil.move(self._order_file, path)
         path.chmod(0o600)
 
 
@@ -648,7 +681,8 @@ def assess_large(
     """Attack and measure a release whose rows, like those of the original, stay in their files.
 
     `rows` has for each released row its place in the original, as a journal keeps them (with its `steps`); without it
-    the rows stand in the same order, which a sample must confirm, or they are `unrelated`. A measure that cannot look
+    the rows stand in the same order, which a sample must confirm, or they are `unrelated`. Where it has −1, the rows
+    were made up and belong to nobody. A measure that cannot look
     at all records looks at a random sample of them, and says so.
     """
     if not unrelated and rows is None and len(original) != len(released):
@@ -657,8 +691,9 @@ def assess_large(
     released.steps = tuple(steps)
     positions = _positions(len(released), seed)
     after = _gathered(released, positions, progress)
-    if unrelated:
+    if unrelated or released.has_new_rows:
         before = _gathered(original, _positions(len(original), seed), progress)
+        after = after.matched_to(before, np.full(len(after), -1)) if released.has_new_rows else after
     else:
         places = positions if rows is None else rows[positions]
         chosen, back = np.unique(places, return_inverse=True)
@@ -668,6 +703,7 @@ def assess_large(
         if rows is None and not np.array_equal(match_rows(before, after, "assess").rows, standing):
             raise DataError(f"the rows of the two do not stand in the same order; {_SAY}")
         after = after.matched_to(before, standing)
+    if not unrelated:
         for step in steps:
             after = after.after(step, after)
     asked = list(measures) or attack_set(before, after)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
@@ -16,11 +16,12 @@ from discretion.data.dataset import Dataset
 from discretion.data.households import find_households, find_units
 from discretion.data.rules import LevelRule, read_edit_rules, read_rules
 from discretion.data.schema import Schema
+from discretion.engines.scan import LEARNED, Scan, drawn_places
 from discretion.errors import DataError, Infeasible, PlanError
-from discretion.kernels.arrays import Bools, Floats
+from discretion.kernels.arrays import Bools, Floats, Ints
 from discretion.measure import Measure
 from discretion.method import Decision, StratifiedMethod
-from discretion.part import Columns, confidential
+from discretion.part import Columns, Scale, confidential
 from discretion.protect.edit_rules import with_sums
 from discretion.protect.suppress import RecordRisk
 from discretion.protect.synthetic.variables import (
@@ -189,8 +190,9 @@ class Generator(StratifiedMethod):
         return Dataset.of_copies(parts)
 
     def on_part(self) -> Self:
-        """Give the generator for some of the people, among whom a column may have one value."""
-        return self.model_copy(update={"constants": "keep"})
+        """Give the generator for some of the people, among whom a column may have one value: no more rows than fit."""
+        rows = None if self.rows is None else min(self.rows, LEARNED)
+        return self.model_copy(update={"constants": "keep", "rows": rows})
 
     def _refuse_constants(self, data: Dataset) -> None:
         """Refuse columns that have one value, or none, in all the data; in a stratum they may."""
@@ -258,6 +260,8 @@ class ModelGenerator(Generator):
     """with `records: risky`: for each such record so many others are drawn anew too, so that nobody sees which were at
     risk"""
 
+    scale: ClassVar[Scale] = "sampled"
+
     @model_validator(mode="after")
     def _at_risk_of_what(self) -> Self:
         if self.records == "risky" and (not self.columns or self.at_most is None):
@@ -291,6 +295,59 @@ class ModelGenerator(Generator):
         if self.rules or _drawn_edit_rules(data, [kind.column for kind in (*kinds, *kept)]):
             known["rules"] = self._pilot(data, known, ctx.within("pilot"))
         return Decision(MappingProxyType(known))
+
+    def refuse_scan(self, remote: bool = False) -> None:
+        """Raise if rows that stay in their files cannot be synthesized with these settings."""
+        if remote:
+            raise PlanError(
+                f"{self.kind} learns from records drawn at random, which do not come to the driver of a Spark cluster "
+                "for it; use the engine `duckdb`"
+            )
+        given = {"by": self.by, "copies": self.copies > 1, "records: risky": self.records == "risky"}
+        if asked := [name for name, used in given.items() if used]:
+            raise PlanError(
+                f"{self.kind} with `{'`, `'.join(asked)}` needs all rows in memory: synthesize rows that stay in their "
+                "files without (one run with a seed of its own for each copy, or for each stratum)"
+            )
+
+    def decide_on(self, data: Dataset, ctx: Context) -> Decision:
+        """Learn; of rows that stay in their files from some, drawn at random: all, if they are no more than these."""
+        if not isinstance(data, Scan):
+            return self.decide(data, ctx)
+        self._refuse_after(data)
+        places = learned_places(len(data), ctx.seed)
+        sample = data.in_memory(data.rows_at(places, ctx.progress))
+        if len(sample) == len(data):
+            return self.decide(sample, ctx)
+        try:
+            known = self.decide(sample, ctx).values
+        except (DataError, Infeasible) as error:
+            raise type(error)(f"in a random sample of {len(sample):,} of {len(data):,} records: {error}") from None
+        return Decision(MappingProxyType({**known, "sample_of": len(data)}))
+
+    def _refuse_after(self, data: Scan) -> None:
+        if named := data.having("household", "unit"):
+            raise PlanError(
+                f"{self.kind}: households and people with several records ({', '.join(named)}) need all rows in memory"
+            )
+        if data.changed or data.lost_records:
+            raise PlanError(
+                f"{self.kind}: of rows that stay in their files it learns as they were read; put it first, and "
+                "generalize or perturb what it drew"
+            )
+
+    def perform_on(self, data: Scan, decision: Decision, ctx: Context) -> tuple[Scan, Decision]:
+        """Draw new rows in batches into a private file, or new values of the rows as they pass by."""
+        self._refuse_after(data)
+        if not self.makes_rows:
+            reads = [kind.column for kind in _kinds(decision["given"])]
+            return data.advance(self, decision, ctx, reads=reads), decision
+        hand = data.at_hand()
+        kinds = {kind.column: kind for kind in _kinds(decision["columns"])}
+        order = [name for name in data.columns if name in kinds]
+        drawn = self._drawn_batches(hand, decision, self.rows or len(data), ctx)
+        frames = (_frame([kinds[name] for name in order], values, hand) for values in drawn)
+        return data.with_rows_made_up(self, frames), decision
 
     def facts(self, decision: Decision) -> dict[str, Any]:
         """Give what was learned without the model itself, which holds values of people."""
@@ -386,20 +443,21 @@ class ModelGenerator(Generator):
         """Draw rows that belong to nobody."""
         import polars as pl
 
-        kinds = _kinds(decision["columns"])
-        data.require([kind.column for kind in kinds])
-        model, rules = self.sampler(decision["model"]), self.rules_of(data, kinds)
-        parts = []
-        for batch in ctx.batches(rows):
-            size = batch.stop - batch.start
-            draw = self._fulfilling if rules.rules else _drawn
-            parts.append(draw(model, size, batch.rng, rules))
-        del model  # its distributions are as large as the data
+        parts = list(self._drawn_batches(data, decision, rows, ctx))
         by_name = {}
-        for kind in kinds:
+        for kind in _kinds(decision["columns"]):
             drawn = {key: np.concatenate([part.pop(key) for part in parts]) for key in kind.keys}
             by_name[kind.column] = kind.series(drawn, data.frame.schema[kind.column])
         return pl.DataFrame([by_name[name] for name in data.columns if name in by_name])
+
+    def _drawn_batches(self, data: Dataset, decision: Decision, rows: int, ctx: Context) -> Iterator[Values]:
+        """Draw rows that belong to nobody, 65,536 at a time; the model is gone with the last."""
+        kinds = _kinds(decision["columns"])
+        data.require([kind.column for kind in kinds])
+        model, rules = self.sampler(decision["model"]), self.rules_of(data, kinds)
+        draw = self._fulfilling if rules.rules else _drawn
+        for batch in ctx.batches(rows):
+            yield draw(model, batch.stop - batch.start, batch.rng, rules)
 
     def rules_of(self, data: Dataset, kinds: Sequence[ColumnKind]) -> DrawnRules:
         """Read the rules for columns that are drawn or kept."""
@@ -516,6 +574,17 @@ def _drawn(model: Sampler, rows: int, rng: np.random.Generator, rules: DrawnRule
     return values
 
 
+def learned_places(height: int, seed: int) -> Ints:
+    """Draw the places of the records from which a model is learned where rows stay in their files."""
+    return drawn_places(height, LEARNED, Context(seed, "learned"))
+
+
+def _frame(kinds: Sequence[ColumnKind], values: Values, like: Dataset) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame([kind.series(values, like.frame.schema[kind.column]) for kind in kinds])
+
+
 def _joined(parts: Sequence[Mapping[str, Floats]]) -> Values:
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
@@ -523,5 +592,5 @@ def _joined(parts: Sequence[Mapping[str, Floats]]) -> Values:
 def _figures(values: Mapping[str, Any]) -> dict[str, Any]:
     if "groups" in values:
         return {"groups": {key: _figures(inner) for key, inner in values["groups"].items()}}
-    kept = {name: values[name] for name in ("records", "rules", "not_drawn") if name in values}
+    kept = {name: values[name] for name in ("records", "sample_of", "rules", "not_drawn") if name in values}
     return kept | {"columns": [known["column"] for known in values["columns"]]} | dict(values["model"].get("facts", {}))

@@ -746,7 +746,8 @@ class SequentialTrees(ModelGenerator, kind="sequential-trees"):
     people outside the data. Does not give anonymity: whether people can be found or recognized as members is measured
     by attacks with people outside the data (`replicated-uniques`, `closest-record`, `disco`, `inference-risk`,
     `linkability`, `singling-out`). Relations the trees do not see (high interactions, totals that must add up, order
-    in time) are lost. Time O(p²·n·log n), fitted on at most 100,000 rows.
+    in time) are lost. Time O(p²·n·log n), fitted on at most 100,000 rows; of rows that stay in their files it learns
+    from 100,000 drawn at random, and draws batch by batch.
 
     References
     ----------

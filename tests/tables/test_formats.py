@@ -331,6 +331,73 @@ def test_hierarchies_decisions_and_problems_are_as_others_read_them(tmp_path: Pa
     assert head.split()[0] == "0" and int(head.split()[1]) == terms.count("(")
 
 
+JJ_CELL = re.compile(r"\d+ [-+.\de]+ \d+ [a-z]( [-+.\de]+){5}")
+"""What the solvers of τ-ARGUS scan: `%d %lf %d %c %lf %lf %lf %lf %lf`; a cost that is not whole shifts the rest."""
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.37, 1e7])
+def test_costs_and_bounds_of_a_problem_are_as_solvers_scan_them(factor: float, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"r": list("aabb"), "c": list("xyxy"), "v": [1000.0 * factor, 0.0, 1e-3, 2.0]})
+    made = dc.tabulate(frame, ["r", "c"], "v").apply_rules([dc.PPercent(percent=10)]).suppress("elimination").cells
+    formats.write_jj(made, tmp_path / "t.jj")
+    lines = (tmp_path / "t.jj").read_text().splitlines()[2 : 2 + len(made)]
+    assert all(JJ_CELL.fullmatch(line) for line in lines)
+    costs = np.array([int(line.split()[2]) for line in lines])
+    assert costs.min() >= 1 and costs.max() < 2**31
+    order = np.argsort(made.value, kind="stable")
+    assert (np.diff(costs[order]) >= 0).all()
+    back = formats.read_jj(tmp_path / "t.jj")
+    assert (back.low <= back.value - back.lower_required).all()
+    assert (back.value + back.upper_required <= back.high).all()  # the largest cell is sensitive here
+
+
+def test_patterns_of_solvers_come_back_as_complementary_cells(tmp_path: Path) -> None:
+    made = cells()
+    formats.write_jj(made, tmp_path / "t.jj")
+    lines = (tmp_path / "t.jj").read_text().splitlines()
+    chosen = np.flatnonzero(~made.primary)[:3].tolist()
+    for cell in chosen:  # τ-ARGUS says m, sdcTable x
+        lines[2 + cell] = lines[2 + cell].replace(" s ", " m " if cell == chosen[0] else " x ")
+    (tmp_path / "s.jj").write_text("\n".join(lines))
+    back = formats.read_jj(tmp_path / "s.jj").onto(made)
+    assert np.flatnonzero(back.secondary).tolist() == chosen and (back.primary == made.primary).all()
+
+
+def test_status_of_empty_and_complementary_cells(tmp_path: Path) -> None:
+    (tmp_path / "s.rda").write_text(
+        '<SEPARATOR> ";"\nregion "99"\n  <RECODEABLE>\n  <TOTCODE> "Total"\n  <DISTANCE> 2 4\n  <HIERARCHICAL>\n'
+        '  <HIERCODELIST> "r.hrc"\n  <HIERLEADSTRING> "@"\nv\n  <NUMERIC>\n  <DECIMALS> 2\nn\n  <FREQUENCY>\n'
+        "st\n  <STATUS>\n"
+    )
+    (tmp_path / "r.hrc").write_text("Nr\n@ 1\n@ 2\nOs \n@ 3\n@ 4\n@ 5")
+    rows = ['"Total";30,50;9;S', '"Nr";8,50;3;M', '" 1";8,50;3;M', '" 2";0,00;0;E', '" 4";4,00;1;U', '" 5";18,00;5;S']
+    rows += ['" 3";-;-;', '"99";0,00;0;E']  # 99, missing, is in no hierarchy
+    (tmp_path / "s.tab").write_text("\n".join(rows))
+    back = formats.read_argus_table(tmp_path / "s.rda")
+    words = {back.label(cell)["region"]: cell for cell in range(len(back))}
+    assert set(words) == {"Total", "Nr", "Os", "1", "4", "5"}
+    assert back.value[words["Os"]] == 22
+    assert [name for name, cell in words.items() if back.secondary[cell]] == ["Nr", "1"]
+    formats.write_argus_table(back, tmp_path / "t.tab")
+    again = formats.read_argus_table(tmp_path / "t.rda")
+    assert (again.secondary == back.secondary).all() and (again.primary == back.primary).all()
+    (tmp_path / "s.tab").write_text("\n".join([*rows[:3], '" 2";1,00;1;E']))
+    with pytest.raises(DataError, match=r"s\.tab, line 4: the status says empty"):
+        formats.read_argus_table(tmp_path / "s.rda")
+
+
+def test_records_with_keys_are_read(tmp_path: Path) -> None:
+    (tmp_path / "m.rda").write_text(
+        '<SEPARATOR> ";"\nSex 1\n  <RECODEABLE>\nIncome 4\n  <NUMERIC>\n  <CKM> T(3)\n  <INCLUDEZEROS> N\n'
+        'Weight 3\n  <WEIGHT>\nKey 10\n  <RECORDKEY>\n  <DECIMALS> 8\n  <PFILE> "p.txt"\n'
+    )
+    (tmp_path / "m.asc").write_text("1;50;1;0.25\n1;70;2;0.5\n2;20;1;0.75\n")
+    back = formats.read_argus_microdata(tmp_path / "m.rda")
+    assert back.record_key == "Key" and back.values == ("Income",)
+    made = back.tabulate(["Sex"], weight=False)
+    assert made.key is not None and made.key.tolist() == pytest.approx([0.5, 0.75, 0.75])
+
+
 def test_tables_that_tau_argus_saved_are_read(tmp_path: Path) -> None:
     (tmp_path / "s.rda").write_text(
         '   <SEPARATOR> ";"\nregion\n    <RECODEABLE>\n    <TOTCODE> "Total"\nturnover\n    <NUMERIC>\n'

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import discretion as dc
+from discretion.errors import DataError
 from discretion.tables.ready import misfits
 
 from . import naive
@@ -243,3 +244,23 @@ def test_the_largest_of_ready_made_cells_attack(seed: int) -> None:
     attackers = [(i, part) for i in range(12) for part in parts[i][:2].tolist() if i or not alone]
     assert cells.audit(rules=(), exact=True).holds == (holds(None, 0) and all(holds(*one) for one in attackers))
     assert cells.audit(attacker="outsider", rules=()).holds == holds(None, 0)
+
+
+def test_largest_contributions_do_not_add_up_to_more_than_the_cell() -> None:
+    given = pl.DataFrame(
+        {
+            "r": list("aabb"),
+            "v": [10.0, 20.0, 30.0, 5.0],
+            "n": [3, 4, 9, 5],
+            "one": [9.0, 9, 5, 3],
+            "two": [1.0, 5, 5, 2],
+        }
+    ).with_columns(c=pl.Series(list("xyxy")))
+    tops = ["one", "two"]
+    assert dc.tables.from_cells(given, ["r", "c"], "v", count="n", top=tops).top.max() == 9
+    over = given.with_columns(two=pl.Series([1.01, 5, 5, 2]))
+    with pytest.raises(DataError, match="in 1 cells the largest contributions add up to more"):
+        dc.tables.from_cells(over, ["r", "c"], "v", count="n", top=tops)
+    dc.tables.from_cells(over, ["r", "c"], "v", count="n", top=tops, tolerance=0.01)  # rounded figures
+    negative = over.with_columns(v=pl.Series([-1.0, 20, 30, 5]))  # contributions may be negative
+    dc.tables.from_cells(negative, ["r", "c"], "v", count="n", top=tops)

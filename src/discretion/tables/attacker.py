@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Prior:
     """What the attacker knows of the cells before the table appears; everything given holds together.
 
-    Nothing given: no inner cell is negative. `Prior.of(cells)` is what everybody knows of a table.
+    Nothing given: no inner cell is negative, and no count is 0 where no empty cell is listed. `Prior.of(cells)` is what
+    everybody knows of a table.
     """
 
     percent: float | None = None
@@ -35,6 +36,9 @@ class Prior:
     """(cells,) the same from above, inf where there is none"""
     negative: bool = False
     """whether cells may be negative, so that 0 is no bound"""
+    empty: bool = False
+    """whether listed counts may be of nobody for all the attacker knows; otherwise they are at least 1, where no empty
+    cell is listed"""
 
     def __post_init__(self) -> None:
         if self.percent is not None and not isinstance(self.percent, int | float):
@@ -56,10 +60,28 @@ class Prior:
                 raise PlanError(f"prior: {unknown('entry', str(name), sorted(fields))}")
         return cls(**{"negative": bool(below), **(given or {})})
 
+    def least(self, cells: Cells) -> Floats:
+        """(inner cells,) give what each has at least: 0, but 1 where counts are shown and no empty cell is listed.
+
+        What is listed is not empty then: three gaps that add up to 3 people are 1 each.
+        """
+        if self.negative:
+            return np.full(len(cells.inner_codes), -np.inf)
+        value = cells.value
+        filled = not self.empty and cells.response.frequency and (value == np.round(value)).all() and (value >= 1).all()
+        least: Floats = ((cells.inner_cell >= 0) & filled).astype(np.float64)
+        return least
+
+    def room(self, cells: Cells) -> Floats:
+        """(cells,) give how far below its value each may be believed to lie; 0 where the value is not known."""
+        if self.negative:
+            return np.full(len(cells), np.inf)
+        return np.maximum(np.nan_to_num(cells.value) - cells.x.transposed.dot(self.least(cells)), 0.0)
+
     def bounds(self, cells: Cells, suppressed: Bools) -> tuple[Floats, Floats]:
         """Give the bounds of every cell; the true value must lie between them."""
         m, value = len(cells), cells.value
-        low = np.full(m, -np.inf if self.negative else 0.0)
+        low = np.full(m, -np.inf) if self.negative else cells.x.transposed.dot(self.least(cells))
         high = np.full(m, np.inf)
         for name, given in (("lower", self.lower), ("upper", self.upper)):
             if given is not None and np.shape(given) != (m,):

@@ -643,7 +643,7 @@ def targets_of(cells: Cells, attacker: Attacker, shown: Ints, wanted: Bools, pri
     value = cells.value[shown]
     needy = wanted[shown] & ~np.isnan(value)
     lower, upper = cells.lower_required[shown], cells.upper_required[shown]
-    lower = lower if prior.negative else np.minimum(lower, np.maximum(np.nan_to_num(value), 0.0))
+    lower = np.minimum(lower, prior.room(cells)[shown])
     return Targets(
         attacker.system.members[shown],
         attacker.system.center[shown],
@@ -700,8 +700,9 @@ def audited_sums(cells: Cells, attacker: Attacker, rules: Sequence[Any], prior: 
 
     unions = list(dict.fromkeys((*isolated(cells), *candidates(cells))))
     members, values, low, high = _sensitive(cells, unions, parsed(rules), clock)
-    rows = _selection(members, len(cells)) @ attacker.system.members
-    low = low if prior.negative else np.minimum(low, np.maximum(values, 0.0))
+    chosen = _selection(members, len(cells))
+    rows = chosen @ attacker.system.members
+    low = np.minimum(low, chosen @ prior.room(cells))
     none = np.zeros(len(members), np.bool_)
     targets = Targets(rows.tocsr(), values, low, high, none, whole_numbers(cells))
     certify(attacker, targets, clock)
@@ -1019,13 +1020,15 @@ def _released(cells: Cells) -> Floats:
 def _bounds(cells: Cells, low: Floats, high: Floats, progress: Progress) -> Bounds:
     """Give what additivity leaves of the sensitive cells when every cell is known to lie between bounds."""
     where = np.flatnonzero(cells.primary)
-    floor = -np.inf if (cells.value < 0).any() else 0.0
-    attacker = Attacker.on(_system(cells, np.maximum(low, floor) - cells.value, high - cells.value, floor))
+    prior = Prior(negative=bool((cells.value < 0).any()))
+    room = prior.room(cells)
+    least = cells.value - room
+    attacker = Attacker.on(_system(cells, np.maximum(low, least) - cells.value, high - cells.value, prior.least(cells)))
     value, lower, upper = cells.value[where], cells.lower_required[where], cells.upper_required[where]
     targets = Targets(
         attacker.system.members[where],
         value,
-        np.minimum(lower, value - floor),
+        np.minimum(lower, room[where]),
         upper,
         idle=np.zeros(len(where), np.bool_),
         whole=whole_numbers(cells),
@@ -1034,13 +1037,13 @@ def _bounds(cells: Cells, low: Floats, high: Floats, progress: Progress) -> Boun
     return bounds_of(targets, np.ones(len(where), np.bool_), value, lower, upper)
 
 
-def _system(cells: Cells, low: Floats, high: Floats, floor: float) -> System:
+def _system(cells: Cells, low: Floats, high: Floats, least: Floats) -> System:
     """Write down all true tables that bounds of the cells (as deviations from the truth) leave possible."""
     from scipy.sparse import eye_array
 
     members: Any = cells.x.transposed.to_scipy().tocsr()
     own, n = cells.inner_cell, len(cells.inner_codes)
-    below, above = np.full(n, floor) - cells.inner_value, np.full(n, np.inf)
+    below, above = least - cells.inner_value, np.full(n, np.inf)
     shown = own >= 0
     below[shown] = np.maximum(below[shown], low[own[shown]])
     above[shown] = high[own[shown]]

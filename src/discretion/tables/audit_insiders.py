@@ -278,6 +278,7 @@ class Secrets:
         self.coalition, self.label, self._x = coalition, knowledge.label, cells.x
         self._total = spread.T @ np.nan_to_num(cells.inner_value)
         self._floors = not bool(np.isneginf(low).any())
+        self._least = Prior.of(cells).least(cells)
         self._low = low
         self._every = knowledge.everybody
         filled = np.diff(spread.indptr) > 0
@@ -400,9 +401,14 @@ class Secrets:
                 larger[other] = larger.get(other, 0.0) + abs(z)
         return larger
 
-    def amount(self, group: Group, cell: int) -> float:
-        """Give what a group contributes to a cell."""
-        return sum(amount for who in group for inner, amount in self._of(who) if self._within(inner, cell))
+    def beyond(self, group: Group, cell: int) -> float:
+        """Give what a group contributes to a cell beyond what everybody knows to be in it."""
+        parts: dict[int, float] = {}
+        for who in group:
+            for inner, amount in self._of(who):
+                if self._within(inner, cell):
+                    parts[inner] = parts.get(inner, 0.0) + amount
+        return sum(max(part - max(float(self._least[inner]), 0.0), 0.0) for inner, part in parts.items())
 
     def all_theirs(self, group: Group, cell: int) -> bool:
         """Tell whether nobody else has a part in a cell."""
@@ -444,7 +450,7 @@ def one_coalition(
     known, floor = knowledge.of_group(group)
     attacker = Attacker(cells, prior=prior, known=known, floor=floor)
     judged = wanted & _others(cells, known)
-    capped = _own_part_apart(cells, floor)
+    capped = _own_part_apart(cells, floor, prior)
     return outsider(capped, attacker, judged, prior, rules, exact, clock, f"{len(group)} respondents together")
 
 
@@ -454,9 +460,10 @@ def _others(cells: Cells, known: Bools) -> Bools:
     return others
 
 
-def _own_part_apart(cells: Cells, floor: Floats) -> Cells:
+def _own_part_apart(cells: Cells, floor: Floats, prior: Prior) -> Cells:
     """Nobody can be led to believe in less than the own contribution: cut what is required below the rest."""
-    rest = np.maximum(np.nan_to_num(cells.value) - cells.x.transposed.dot(floor), 0.0)
+    known = cells.x.transposed.dot(np.maximum(floor, prior.least(cells)))
+    rest = np.maximum(np.nan_to_num(cells.value) - known, 0.0)
     return cells.with_status(lower_required=np.minimum(cells.lower_required, rest))
 
 
@@ -542,9 +549,9 @@ class _Panel:
         self.value = whole.center[shown]
         self.bounds: Bounds = replace(found.bounds, **{k: v.copy() for k, v in vars(found.bounds).items()})
         self.worst: list[Any] = [None] * len(shown)
-        value = np.nan_to_num(cells.value[shown])
         lower = cells.lower_required[shown]
-        self.lower = lower.copy() if prior.negative else np.minimum(lower, np.maximum(value, 0.0))
+        self._room = prior.room(cells)[shown]
+        self.lower = np.minimum(lower, self._room)
         self.upper = cells.upper_required[shown].copy()
         relaxed = (found.status == "under-protected") | np.isnan(cells.value[shown])
         self.lower[relaxed] = self.upper[relaxed] = 0.0
@@ -755,7 +762,7 @@ class _Panel:
             return float(self.upper[place])
         if not group:
             return float(self.lower[place])
-        rest = float(self._known_value[place]) - self.secrets.amount(group, int(self.shown[place]))
+        rest = self._room[place] - self.secrets.beyond(group, int(self.shown[place]))
         return float(min(self.lower[place], max(rest, 0.0)))
 
     def _all_theirs(self, place: int, group: Group) -> bool:

@@ -216,7 +216,7 @@ def possible_values(perturbed: Perturbed, shown: Floats) -> tuple[Floats, Floats
     """Give the bounds of each true value that the values shown and the law of the noise leave."""
     cells = perturbed.cells
     if perturbed.table is not None and (cells.value == cells.count).all():
-        likely = _beliefs(perturbed.table, shown) > 0
+        likely = _beliefs(perturbed.table, shown, _least(cells)) > 0
         d = perturbed.table.deviations
         return shown - d[likely.shape[1] - 1 - likely[:, ::-1].argmax(axis=1)], shown - d[likely.argmax(axis=1)]
     (support, _), scales = _noise(perturbed)
@@ -258,18 +258,23 @@ def _noise(perturbed: Perturbed) -> tuple[tuple[Floats, Floats], Floats]:
     return (support / 100, likely), cells.top[:, : perturbed.contributions]
 
 
-def _beliefs(table: PerturbationTable, shown: Floats) -> Floats:
+def _least(cells: Cells) -> int:
+    """Give the least count of a listed cell: where no empty cell is listed, whoever is listed is not empty."""
+    return int((cells.count > 0).all())
+
+
+def _beliefs(table: PerturbationTable, shown: Floats, least: int) -> Floats:
     """(cells, deviations) how likely each deviation is given the value shown, with no opinion about the true count."""
     true = np.round(shown).astype(np.int64)[:, None] - table.deviations
     row = np.clip(true, 0, len(table.probability) - 1)
-    p = np.where(true >= 0, table.probability[row, np.arange(len(table.deviations))], 0.0)
+    p = np.where(true >= least, table.probability[row, np.arange(len(table.deviations))], 0.0)
     found: Floats = p / p.sum(axis=1, keepdims=True)
     return found
 
 
 def _chances_of_counts(cells: Cells, table: PerturbationTable, where: Ints, lower: Floats, upper: Floats) -> Floats:
     shown = np.asarray(cells.status.released)
-    belief = _beliefs(table, shown)
+    belief = _beliefs(table, shown, _least(cells))
     posterior = belief[where].copy()
     place = {cell: k for k, cell in enumerate(where.tolist())}
     d = table.deviations

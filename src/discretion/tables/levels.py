@@ -187,7 +187,7 @@ def frame_of(cells: Cells, prior: Prior) -> Frame:
     own = cells.inner_cell
     every = spread(cells, np.ones(len(own), np.bool_))
     inside = (cells.x.transposed.to_scipy()[first] @ every).tocsr()
-    below = np.full(every.shape[1], np.inf) if prior.negative else every.T @ cells.inner_value
+    below = every.T @ (cells.inner_value - prior.least(cells))
     plain = prior.percent is None and prior.lower is None and prior.upper is None
     ends = (below, np.full(len(below), np.inf)) if plain else None
     if (own >= 0).all() and cells.wide is None:
@@ -202,7 +202,7 @@ def frame_of(cells: Cells, prior: Prior) -> Frame:
     seen = np.flatnonzero(own >= 0)
     to_cells: Matrix = csr_array((np.ones(len(seen)), (seen, own[seen])), shape=(len(own), len(cells)))
     own_rows: Matrix = csr_array((np.ones(len(bare)), (np.arange(len(bare)), bare)), shape=(len(bare), len(cells)))
-    below = np.full(hidden, np.inf) if prior.negative else unit.T @ np.where(own < 0, cells.inner_value, 0.0)
+    below = unit.T @ np.where(own < 0, cells.inner_value - prior.least(cells), 0.0)
     extra = hstack([(own_rows - parts @ to_cells) @ together, -(parts @ unit)])
     blank: Matrix = csr_array((matrix.shape[0], hidden), dtype=np.float64)
     matrix = vstack([hstack([matrix, blank]), extra]).tocsr()
@@ -943,16 +943,16 @@ class _Repair:
     def _ways(self, cell: int, side: int, group: Group) -> list[tuple[float, bool]]:
         """Give what a side of a cell needs: an amount and a direction, or two of which one is enough."""
         cells = self.cells
-        value, more = float(cells.value[cell]), 1 + MARGIN
+        more, room = 1 + MARGIN, float(self.frame.down[self.frame.column[cell]])
         if side > 0:
             return [(float(cells.upper_required[cell]) * more, True)]
         if side < 0:
             below = float(cells.lower_required[cell]) * more
-            if self.frame.down[self.frame.column[cell]] < np.inf:
-                below = min(below, max(value - (self.secrets.amount(group, cell) if group else 0.0), 0.0))
+            if room < np.inf:
+                below = min(below, max(room - (self.secrets.beyond(group, cell) if group else 0.0), 0.0))
             return [(below, False)]
         whole = bool((cells.inner_value == np.round(cells.inner_value)).all())
-        least = 1.0 if whole else 1e3 * EXACT * max(abs(value), 1.0)
+        least = 1.0 if whole else 1e3 * EXACT * max(abs(float(cells.value[cell])), 1.0)
         return [(least, True), (least, False)]
 
     def _suppressed(self, cell: int, ways: list[tuple[float, bool]]) -> bool:

@@ -59,10 +59,11 @@ class Attack:
     """
 
     def __init__(self, cells: Cells) -> None:
-        negative = Prior.of(cells).negative
+        prior = Prior.of(cells)
+        negative, self._least = prior.negative, prior.least(cells)
         reach = 2.0 * float(np.abs(cells.inner_value).sum()) + float(cells.upper_required.max(initial=0.0)) + 1.0
         self.high = np.full(len(cells), reach)
-        self.low = np.full(len(cells), reach) if negative else np.abs(cells.value)
+        self.low = np.full(len(cells), reach) if negative else prior.room(cells)
         self.primary = cells.primary
         self.empty: Bools = empty(cells) & ~cells.primary
         own = cells.inner_cell
@@ -79,7 +80,7 @@ class Attack:
         self._cells, self._amounts, self._floors = cells, cells.inner_value, not negative
         self._program = self._program_of(cells)
         self._numbers = np.arange(len(self._cell))
-        self.goals = _goals(cells, negative)
+        self.goals = _goals(cells, prior)
 
     def _program_of(self, cells: Cells) -> LinearProgram:
         from scipy.sparse import eye_array, hstack
@@ -123,7 +124,7 @@ class Attack:
             self._most_below[:n] = np.where(known, 0.0, np.minimum(below[:n], rests))
             self._most_above[:n] = np.where(known, 0.0, above[:n])
             inside = self._cells.x.transposed.row(cell)
-            rest = abs(float(self._cells.value[cell])) - float(floor[inside].sum())
+            rest = abs(float(self._cells.value[cell])) - float(np.maximum(floor, self._least)[inside].sum())
             for goal in self.goals:
                 if goal.cell != cell:
                     continue
@@ -215,15 +216,13 @@ def _by_size(goals: list[Goal]) -> Iterator[tuple[float, list[Goal]]]:
         yield 2.0**power, classes[power]
 
 
-def _goals(cells: Cells, negative: bool) -> list[Goal]:
-    """List what sensitive cells need; a lower level beyond the value is cut there unless cells may be negative."""
+def _goals(cells: Cells, prior: Prior) -> list[Goal]:
+    """List what sensitive cells need; a lower level beyond what may be believed is cut there."""
     goals = []
-    whole = whole_numbers(cells)
+    whole, room = whole_numbers(cells), prior.room(cells)
     for cell in np.flatnonzero(cells.primary).tolist():
         value = abs(float(cells.value[cell]))
-        above, below = float(cells.upper_required[cell]), float(cells.lower_required[cell])
-        if not negative:
-            below = min(below, value)
+        above, below = float(cells.upper_required[cell]), min(float(cells.lower_required[cell]), float(room[cell]))
         if max(above, below) <= 0:
             goals.append(Goal(cell, 0, 1.0 if whole else _ROOM * EXACT * max(value, 1.0)))
         goals += [Goal(cell, side, need) for side, need in ((1, above), (-1, below)) if need > 0]

@@ -151,10 +151,10 @@ def from_cells(
     the code `total`). Totals that are not given are computed. Those that are must be the sums of their parts to within
     `tolerance`: otherwise an error says which sums fail and by how much, or `additivity="recompute"` replaces them.
     Without `value` the table shows frequencies, the column `count`. `top` names the columns of the largest
-    contributions, largest first; totals that come without them get them from their parts, which is right when no
-    respondent is in two cells. `status` names a column that says which cells are sensitive (u), suppressed for others
-    (x) or must be published (z); the value of a suppressed cell may be missing. Cells that a published table calls
-    confidential (c) are taken for sensitive.
+    contributions, largest first, together not above the value (unless some values are negative); totals that come
+    without them get them from their parts, which is right when no respondent is in two cells. `status` names a column
+    that says which cells are sensitive (u), suppressed for others (x) or must be published (z); the value of a
+    suppressed cell may be missing. Cells that a published table calls confidential (c) are taken for sensitive.
 
     Examples
     --------
@@ -172,6 +172,7 @@ def from_cells(
         raise PlanError("give `value`, `count`, or both")
     dims = tuple(_dimension(table, name, (hierarchies or {}).get(name), total, len(tables) > 1) for name in names)
     given = _given(table, names, dims, value, count, top, status)
+    _check_top(given, tolerance)
     cells, computed = _system(given, tables, dims, (value or count or "", value is None, given.counted))
     cells, wrong = _checked(cells, computed, tolerance, additivity)
     cells = with_possible_values(cells, tolerance) if len(tables) > 1 else cells
@@ -290,6 +291,17 @@ def _given(
         raise DataError("top: name the columns from the largest contribution down")
     counted = count is not None and bool(known.all())
     return _Given(codes, values.astype(np.float64), counts.astype(np.int64), counted, largest)
+
+
+def _check_top(given: _Given, tolerance: float) -> None:
+    """Refuse largest contributions that add up to more than their cell where nothing is negative."""
+    largest = given.top.sum(axis=1)
+    over = largest > given.value + tolerance * np.maximum(np.abs(given.value), 1.0)
+    if over.any() and not (given.value < 0).any():
+        raise DataError(
+            f"top: in {int(over.sum())} cells the largest contributions add up to more than the value, and no value is "
+            "negative; where contributions are, tabulate the records (a larger `tolerance` allows for rounding)"
+        )
 
 
 def _leaf_rows(given: _Given, dims: Sequence[Dimension], columns: Sequence[int], names: Sequence[str]) -> Ints:

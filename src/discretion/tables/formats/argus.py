@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KINDS = (
     "RECODEABLE", "NUMERIC", "WEIGHT", "HOLDING", "REQUEST", "FREQUENCY", "MAXSCORE", "LOWERPL", "UPPERPL", "STATUS",
-    "SHADOW", "COST",
+    "SHADOW", "COST", "RECORDKEY",
 )  # fmt: skip
 """What a column can be; RECODABLE is another spelling of the first."""
 
@@ -341,6 +341,8 @@ class ArgusMicrodata:
     """the holding indicator: which records belong to one respondent"""
     requests: str | None = None
     """the request indicator, as true and false: whose respondents asked for protection"""
+    record_key: str | None = None
+    """the keys of records, for perturbation by cell keys"""
 
     def tabulate(self, by: Sequence[str], value: str | None = None, **options: Any) -> Cells:
         """Make a table with the hierarchies, weights and holdings of the files; see `dc.tabulate`."""
@@ -352,6 +354,7 @@ class ArgusMicrodata:
             "weight": self.weight or False,
             "contributor": self.contributor,
             "requests": self.requests,
+            "record_key": self.record_key,
         }
         return tabulate(self.data, by, value, **{**known, **options})
 
@@ -435,7 +438,7 @@ def read_argus_microdata(path: str | Path) -> ArgusMicrodata:
     texts = _split(metadata, lines, filled, file.name)
     columns: dict[str, Any] = {}
     for column in metadata.columns:
-        if column.kind in ("NUMERIC", "WEIGHT", "SHADOW", "COST"):
+        if column.kind in ("NUMERIC", "WEIGHT", "SHADOW", "COST", "RECORDKEY"):
             columns[column.name] = parsed_numbers(texts[column.name], lines, column, file.name)
         elif column.kind == "REQUEST":
             asked = set(column.settings.get("REQUEST", ()))
@@ -449,15 +452,13 @@ def read_argus_microdata(path: str | Path) -> ArgusMicrodata:
         for column in by
         if "HIERCODELIST" in column.settings or "HIERLEVELS" in column.settings
     }
-    weights, holdings, requests = (metadata.of_kind(kind) for kind in ("WEIGHT", "HOLDING", "REQUEST"))
+    single = (metadata.of_kind(kind) for kind in ("WEIGHT", "HOLDING", "REQUEST", "RECORDKEY"))
     return ArgusMicrodata(
         Dataset(pl.DataFrame(columns, strict=False)),
         tuple(column.name for column in by),
         tuple(column.name for column in metadata.of_kind("NUMERIC")),
         hierarchies,
-        weights[0].name if weights else None,
-        holdings[0].name if holdings else None,
-        requests[0].name if requests else None,
+        *(found[0].name if found else None for found in single),
     )
 
 
@@ -484,8 +485,8 @@ def write_argus_table(cells: Cells, path: str | Path, *, separator: str = ";", o
     """Write a table for τ-ARGUS: `path` (.tab) with the cells, .rda with their meaning, .hrc for each hierarchy.
 
     Columns are the codes, the value, the respondents, the largest contributions, required levels and the status: S
-    (safe), U (sensitive; cells suppressed for others are U as well), P (must be published). One table; of several
-    hierarchies over one variable none can be written. Gives the files written. They are internal.
+    (safe), U (sensitive), M (suppressed for others), P (must be published). One table; of several hierarchies over one
+    variable none can be written. Gives the files written. They are internal.
     """
     if len(cells.tables) > 1:
         raise PlanError("τ-ARGUS takes one table in a file; tabulate linked tables one by one")
@@ -523,7 +524,7 @@ def _lines(cells: Cells, separator: str) -> str:
         raise DataError("some cells have no value; τ-ARGUS needs the true value of every cell")
     status = cells.status
     labels = [np.array(dim.codes, dtype=object)[cells.codes[:, j]].tolist() for j, dim in enumerate(cells.dims)]
-    words = np.select([cells.primary | cells.secondary, status.must_publish], ["U", "P"], "S").tolist()
+    words = np.select([cells.primary, cells.secondary, status.must_publish], ["U", "M", "P"], "S").tolist()
     columns = [*labels, numbers(cells.value)]
     columns += [cells.count.tolist()] if cells.response.counted else []
     columns += [numbers(cells.top[:, k]) for k in range(cells.top.shape[1])]
@@ -534,7 +535,10 @@ def _lines(cells: Cells, separator: str) -> str:
 
 
 def read_argus_table(path: str | Path) -> Cells:
-    """Read a table written for τ-ARGUS: the .rda file, with the .tab file of the same name (or the other way round)."""
+    """Read a table written for τ-ARGUS: the .rda file, with the .tab file of the same name (or the other way round).
+
+    Lines of empty cells (status E, or none) are left out, as τ-ARGUS does: cells that are not there are empty.
+    """
     import polars as pl
 
     from discretion.tables.ready import from_cells
@@ -550,6 +554,7 @@ def read_argus_table(path: str | Path) -> Cells:
     by = metadata.of_kind("RECODEABLE")
     numeric_kinds = [column for column in metadata.columns if column.kind not in ("RECODEABLE", "STATUS")]
     figures = {c.name: parsed_numbers(values[c.name], lines, c, file.name, ("", "-")) for c in numeric_kinds}
+    values, figures, lines = _filled(metadata, values, figures, lines, file.name)
     types = dict.fromkeys(figures, pl.Float64) | {name: pl.String for name in values if name not in figures}
     frame = pl.DataFrame({name: figures.get(name, texts) for name, texts in values.items()}, schema=types)
     numeric = metadata.of_kind("NUMERIC")
@@ -590,6 +595,23 @@ def _rows(file: Path, separator: str, width: int) -> tuple[list[int], list[list[
     return lines, rows
 
 
+def _filled(
+    metadata: Metadata, texts: dict[str, list[str]], figures: dict[str, list[float | None]], lines: list[int], file: str
+) -> tuple[dict[str, list[str]], dict[str, list[float | None]], list[int]]:
+    """Leave out the lines of empty cells."""
+    status = metadata.of_kind("STATUS")
+    keep = [not status or texts[status[0].name][k].upper() not in ("E", "") for k in range(len(lines))]
+    for column in metadata.of_kind("NUMERIC", "FREQUENCY"):
+        for line, there, figure in zip(lines, keep, figures[column.name], strict=True):
+            if not there and figure:
+                raise DataError(f"{file}, line {line}: the status says empty, but {column.name!r} is not 0")
+
+    def chosen(column: list[Any]) -> list[Any]:
+        return [item for item, there in zip(column, keep, strict=True) if there]
+
+    return {k: chosen(v) for k, v in texts.items()}, {k: chosen(v) for k, v in figures.items()}, chosen(lines)
+
+
 def _states(metadata: Metadata, values: dict[str, list[str]], lines: list[int], file: str) -> pl.Series:
     import polars as pl
 
@@ -598,7 +620,8 @@ def _states(metadata: Metadata, values: dict[str, list[str]], lines: list[int], 
     if not status:
         return pl.Series("_state", [""] * height)
     meaning = {(metadata.settings.get(word) or (sign,))[0].lower(): word for word, sign in _WORDS.items()}
-    known = {"SAFE": "s", "UNSAFE": "u", "PROTECT": "z"}
+    meaning.setdefault("m", "SECONDARY")
+    known = {"SAFE": "s", "UNSAFE": "u", "PROTECT": "z", "SECONDARY": "x"}
     words = [meaning.get(word.lower()) for word in values[status[0].name]]
     if None in words:
         line = lines[words.index(None)]

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _SIGNS = ("s", "u", "x", "z", "m")
 
+_LARGEST = 2**31 - 1
+"""Costs are whole numbers up to here: the programs that read this format read them so."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JJ:
@@ -31,7 +34,7 @@ class JJ:
     value: Floats
     cost: Floats
     status: NDArray[np.str_]
-    """s (may be suppressed), u or m (sensitive), x (suppressed for others), z (must be published)"""
+    """s (may be suppressed), u (sensitive), m or x (suppressed for others: τ-ARGUS, sdcTable), z (must be published)"""
     low: Floats
     """what an attacker knows each cell not to be below"""
     high: Floats
@@ -51,26 +54,30 @@ class JJ:
 
     @classmethod
     def of(cls, cells: Cells) -> JJ:
-        """Give a table as such a problem; an attacker knows that nothing exceeds the grand total, nor is negative."""
+        """Give a table as such a problem; an attacker knows that nothing exceeds the grand total, nor is negative.
+
+        Bounds make room for the levels required, as in τ-ARGUS: they would contradict each other otherwise.
+        """
         if np.isnan(cells.value).any():
             raise DataError("some cells have no value; the format needs that of every cell")
-        status = np.select([cells.primary, cells.secondary, cells.status.must_publish], ["u", "x", "z"], "s")
+        status = np.select([cells.primary, cells.secondary, cells.status.must_publish], ["u", "m", "z"], "s")
         size = np.abs(cells.value)
         most = float(size.max(initial=0.0))
         low = np.where(cells.value < 0, -most, 0.0) if (cells.value < 0).any() else np.zeros(len(cells))
         cost = cells.status.cost if cells.status.cost is not None else size
         none = np.zeros(len(cells))
-        levels = cells.lower_required, cells.upper_required
-        return cls(cells.value, cost, status, low, np.full(len(cells), most), *levels, none, cells.relations())
+        lower, upper = cells.lower_required, cells.upper_required
+        low, high = np.minimum(low, cells.value - lower), np.maximum(most, cells.value + upper)
+        return cls(cells.value, cost, status, low, high, lower, upper, none, cells.relations())
 
     def onto(self, cells: Cells) -> Cells:
         """Give the table this problem came from with the decisions of this one (for patterns found elsewhere)."""
         if len(self) != len(cells) or not np.allclose(self.value, cells.value, rtol=1e-6, atol=1e-6):
             raise PlanError("the problem does not belong to this table: its cells have other values")
-        sensitive = np.isin(self.status, ("u", "m"))
+        sensitive = self.status == "u"
         by_hand = cells.mark(sensitive & ~cells.primary, "unsafe") if (sensitive & ~cells.primary).any() else cells
         return by_hand.with_status(
-            secondary=(self.status == "x") & ~sensitive,
+            secondary=np.isin(self.status, ("m", "x")),
             must_publish=self.status == "z",
             lower_required=np.where(sensitive, self.lower_required, 0.0),
             upper_required=np.where(sensitive, self.upper_required, 0.0),
@@ -79,10 +86,17 @@ class JJ:
 
 def write_jj(problem: JJ | Cells, path: str | Path, *, overwrite: bool = False) -> None:
     """Write a problem: 0, the number of cells, a line for each (number, value, cost, status, bounds, three levels), the
-    number of sums, a line for each (`0 parts : cell (coefficient) …`). Internal: it holds the true values."""
+    number of sums, a line for each (`0 parts : cell (coefficient) …`). Internal: it holds the true values.
+
+    Costs become whole numbers of at least 1, as τ-ARGUS writes and its solvers read them; where some are not whole, or
+    too large, all are stretched or shrunk alike.
+    """
     found = problem if isinstance(problem, JJ) else JJ.of(problem)
     figures = [found.low, found.high, found.lower_required, found.upper_required, found.sliding_required]
-    columns = [numbers(found.value), numbers(found.cost), found.status.tolist(), *map(numbers, figures)]
+    whole = (found.cost == np.round(found.cost)).all() and found.cost.max(initial=0.0) <= _LARGEST
+    scale = 1.0 if whole else 10**9 / found.cost.max()
+    cost = np.maximum(np.round(found.cost * scale), 1.0)
+    columns = [numbers(found.value), numbers(cost), found.status.tolist(), *map(numbers, figures)]
     lines = ["0", str(len(found))]
     lines += [f"{number} {' '.join(map(str, row))}" for number, row in enumerate(zip(*columns, strict=True))]
     sums = found.relations

@@ -40,9 +40,12 @@ def random_gaps(rng: np.random.Generator, cells: dc.Cells, share: float = 0.3) -
 
 
 def interval(
-    cells: dc.Cells, weights: Any, low: Any = 0.0, high: Any = np.inf, fixed: Any = None
+    cells: dc.Cells, weights: Any, low: Any = 0.0, high: Any = np.inf, fixed: Any = None, least: Any = None
 ) -> tuple[float, float]:
-    """Give the bounds of a sum of cells (weights over cells), from all published cells and bounds of inner cells."""
+    """Give the bounds of a sum of cells (weights over cells), from all published cells and bounds of inner cells.
+
+    `least`: (cells,) what each cell has at least.
+    """
     x = cells.x.dense().astype(float)
     shown = ~cells.suppressed
     equations, right = x[:, shown].T, cells.value[shown]
@@ -52,7 +55,8 @@ def interval(
     objective = x @ np.asarray(weights, float)
     found = []
     for sign in (1.0, -1.0):
-        result = linprog(sign * objective, A_eq=equations, b_eq=right, bounds=bounds)
+        floor = {} if least is None else {"A_ub": -x.T, "b_ub": -np.broadcast_to(least, len(cells))}
+        result = linprog(sign * objective, A_eq=equations, b_eq=right, bounds=bounds, **floor)
         found.append(sign * np.inf * -1 if result.status == 3 else sign * result.fun)
         assert result.status in (0, 3), result.message
     return found[0], found[1]

@@ -56,6 +56,39 @@ def test_no_table_that_holds_gives_a_count_away(engine: str) -> None:
     assert held == 12 or engine == "elimination"
 
 
+def test_a_second_table_does_not_make_the_listed_cells_empty() -> None:
+    frame = people(square()).with_row_index("i").with_columns(t=pl.col("i") % 2).drop("i")
+    cells = dc.tabulate(frame, [["r", "c"], ["r", "t"]]).apply_rules([dc.Threshold(minimum=3)])
+    found = cells.audit(attacker="outsider")
+    ones = cells.value[found.cell] == 1
+    assert ones.sum() >= 9 and (found.low[ones] == 1).all() and (found.high[ones] == 1).all()
+    assert cells.suppress("levels").holds and cells.suppress("optimal").holds
+
+
+@pytest.mark.parametrize("engine", ["elimination", "levels", "optimal"])
+def test_no_linked_tables_that_hold_give_a_count_away(engine: str) -> None:
+    rng, held = np.random.default_rng(5), 0
+    for _ in range(12):
+        n = int(rng.integers(12, 45))
+        frame = pl.DataFrame(
+            {name: rng.choice(list("uvwx")[:size], n) for name, size in (("a", 3), ("b", 4), ("c", 2))}
+        )
+        cells = dc.tabulate(frame, [["a", "b"], ["a", "c"]]).apply_rules([dc.Threshold(minimum=3)])
+        try:
+            done = cells.suppress(engine)
+        except dc.Infeasible:
+            continue
+        held += done.holds
+        floor = np.ones(len(cells))
+        for cell in np.flatnonzero(cells.primary).tolist() if done.holds else ():
+            low, high = brute.interval(done.cells, np.eye(len(cells))[cell], least=floor)
+            everything = done.cells.with_status(secondary=~cells.primary)
+            room = cells.value[cell] - brute.interval(everything, np.eye(len(cells))[cell], least=floor)[0]
+            assert cells.value[cell] - low >= min(cells.lower_required[cell], room) - 1e-6
+            assert high - cells.value[cell] >= cells.upper_required[cell] - 1e-6
+    assert held >= (8 if engine != "elimination" else 1)
+
+
 def test_a_one_that_is_rounded_to_nothing() -> None:
     cells = dc.tabulate(people(square()), ["r", "c"]).apply_rules([dc.Threshold(minimum=3)])
     rounded = cells.round_controlled(2)

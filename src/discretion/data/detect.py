@@ -80,8 +80,8 @@ def with_missing(data: Dataset, codes: MissingCodes) -> Dataset:
 def _codes(data: Dataset, name: str) -> tuple[int | float, ...]:
     if not data.is_numeric(name):
         return ()
-    column = data.frame[name].drop_nulls()
-    values, counts = np.unique(column.to_numpy().astype(np.float64), return_counts=True)
+    column = data.number(name)
+    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
     values, counts = values[np.isfinite(values)], counts[np.isfinite(values)].astype(np.int64)
     below = _negative(values, counts)
     rest = ~np.isin(values, below)

@@ -67,21 +67,73 @@ class Prior:
         """
         if self.negative:
             return np.full(len(cells.inner_codes), -np.inf)
-        value = cells.value
-        filled = not self.empty and cells.response.frequency and (value == np.round(value)).all() and (value >= 1).all()
-        least: Floats = ((cells.inner_cell >= 0) & filled).astype(np.float64)
+        least: Floats = ((cells.inner_cell >= 0) & self._are_filled(cells)).astype(np.float64)
         return least
+
+    def _are_filled(self, cells: Cells) -> bool:
+        value = cells.value[: _listed(cells)]
+        counted = cells.response.frequency and not self.negative and not self.empty
+        return bool(counted and (value == np.round(value)).all() and (value >= 1).all())
+
+    def raised(self, cells: Cells) -> Bools:
+        """(cells,) tell which have at least 1 without a listed part of which that follows.
+
+        In linked tables those that are sums of combinations no table lists.
+        """
+        sums = cells.relations()
+        found: Bools = (cells.x.transposed.dot(self.least(cells)) < 1) & self._are_filled(cells)
+        found[sums.indices[sums.data > 0]] = False
+        found[_listed(cells) :] = False
+        return found
+
+    def packed(self, cells: Cells) -> dict[int, list[int]]:
+        """Give for raised cells that have others inside such ones, with no inner cell in common, smallest first."""
+        members = {cell: cells.x.transposed.row(cell).tolist() for cell in np.flatnonzero(self.raised(cells)).tolist()}
+        holding: dict[int, list[int]] = {}
+        found: dict[int, list[int]] = {}
+        for cell in sorted(members, key=lambda cell: len(members[cell])):
+            own, taken = set(members[cell]), set[int]()
+            beside = dict.fromkeys(other for inner in members[cell] for other in holding.get(inner, ()))
+            for other in sorted(beside, key=lambda other: len(members[other])):
+                if (
+                    own.issuperset(members[other])
+                    and taken.isdisjoint(members[other])
+                    and len(members[other]) < len(own)
+                ):
+                    taken.update(members[other])
+                    found.setdefault(cell, []).append(other)
+            for inner in members[cell]:
+                holding.setdefault(inner, []).append(cell)
+        return found
+
+    def floor(self, cells: Cells) -> Floats:
+        """(cells,) give what each has at least: what its inner cells, or listed cells that are parts of it, have."""
+        floor: Floats = cells.x.transposed.dot(self.least(cells))
+        raised = self.raised(cells)
+        if not raised.any():
+            return floor
+        floor, sums = np.maximum(floor, raised), cells.relations()
+        for cell, inside in self.packed(cells).items():  # the smaller ones come first
+            floor[cell] = max(floor[cell], floor[inside].sum())
+        totals, single = np.full(sums.shape[0], -1), np.bincount(sums.rows, sums.data > 0, sums.shape[0]) == 1
+        totals[sums.rows[sums.data > 0]] = sums.indices[sums.data > 0]
+        while True:
+            parts = np.bincount(sums.rows, np.where(sums.data < 0, floor[sums.indices], 0.0), sums.shape[0])
+            before = floor.copy()
+            np.maximum.at(floor, totals[single], parts[single])
+            if (floor == before).all():
+                return floor
 
     def room(self, cells: Cells) -> Floats:
         """(cells,) give how far below its value each may be believed to lie; 0 where the value is not known."""
         if self.negative:
             return np.full(len(cells), np.inf)
-        return np.maximum(np.nan_to_num(cells.value) - cells.x.transposed.dot(self.least(cells)), 0.0)
+        return np.maximum(np.nan_to_num(cells.value) - self.floor(cells), 0.0)
 
     def bounds(self, cells: Cells, suppressed: Bools) -> tuple[Floats, Floats]:
         """Give the bounds of every cell; the true value must lie between them."""
         m, value = len(cells), cells.value
-        low = np.full(m, -np.inf) if self.negative else cells.x.transposed.dot(self.least(cells))
+        low = np.full(m, -np.inf) if self.negative else self.floor(cells)
         high = np.full(m, np.inf)
         for name, given in (("lower", self.lower), ("upper", self.upper)):
             if given is not None and np.shape(given) != (m,):
@@ -98,6 +150,11 @@ class Prior:
             hint = "" if self.negative else "; say negative=True where cells may be below 0"
             raise DataError(f"{outside} suppressed cells lie outside the bounds the attacker is said to know{hint}")
         return low, high
+
+
+def _listed(cells: Cells) -> int:
+    """Give how many cells the table itself has: what stands beside it, differences and earlier cells, come after."""
+    return len(cells) if cells.wide is None else cells.wide.cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +330,7 @@ def _reduced(A: Matrix, below: Floats) -> tuple[Matrix, Ints]:
 def _ranged(cells: Cells, suppressed: Bools, prior: Prior) -> Ints:
     """Give the suppressed totals whose bounds say more than those of their parts."""
     if prior.percent is None and prior.lower is None and prior.upper is None:
-        return np.zeros(0, np.int64)
+        return np.flatnonzero(suppressed & prior.raised(cells))
     inner = np.zeros(len(cells), np.bool_)
     inner[cells.inner_cell[cells.inner_cell >= 0]] = True
     return np.flatnonzero(suppressed & ~inner)

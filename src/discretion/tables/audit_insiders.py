@@ -278,7 +278,12 @@ class Secrets:
         self.coalition, self.label, self._x = coalition, knowledge.label, cells.x
         self._total = spread.T @ np.nan_to_num(cells.inner_value)
         self._floors = not bool(np.isneginf(low).any())
-        self._least = Prior.of(cells).least(cells)
+        prior = Prior.of(cells)
+        self._least = prior.least(cells)
+        self._sums = np.zeros(len(cells)) if prior.negative else cells.x.transposed.dot(self._least)
+        self._listed = self._sums if prior.negative else prior.floor(cells)
+        """(cells,) what each has at least, as it is listed; before that what follows of its inner cells"""
+        self._packed = prior.packed(cells)
         self._low = low
         self._every = knowledge.everybody
         filled = np.diff(spread.indptr) > 0
@@ -408,7 +413,12 @@ class Secrets:
             for inner, amount in self._of(who):
                 if self._within(inner, cell):
                     parts[inner] = parts.get(inner, 0.0) + amount
-        return sum(max(part - max(float(self._least[inner]), 0.0), 0.0) for inner, part in parts.items())
+        known = sum(max(part - max(float(self._least[inner]), 0.0), 0.0) for inner, part in parts.items())
+        known += float(self._sums[cell])
+        for other in self._packed.get(cell, ()):  # somebody is in each of these
+            own = sum(part for inner, part in parts.items() if self._within(inner, other))
+            known += max(float(self._listed[other]) - own, 0.0)
+        return max(known - float(self._listed[cell]), 0.0)
 
     def all_theirs(self, group: Group, cell: int) -> bool:
         """Tell whether nobody else has a part in a cell."""
@@ -462,7 +472,7 @@ def _others(cells: Cells, known: Bools) -> Bools:
 
 def _own_part_apart(cells: Cells, floor: Floats, prior: Prior) -> Cells:
     """Nobody can be led to believe in less than the own contribution: cut what is required below the rest."""
-    known = cells.x.transposed.dot(np.maximum(floor, prior.least(cells)))
+    known = np.maximum(cells.x.transposed.dot(np.maximum(floor, prior.least(cells))), prior.floor(cells))
     rest = np.maximum(np.nan_to_num(cells.value) - known, 0.0)
     return cells.with_status(lower_required=np.minimum(cells.lower_required, rest))
 

@@ -47,6 +47,8 @@ class Frame:
     """(shown columns × unknowns) the inner cells of each column; those in exactly the same cells are one unknown"""
     bounds: tuple[Floats, Floats] | None
     """(unknowns,) how far below and above its value each unknown may lie; None where totals have bounds of their own"""
+    raised: Bools
+    """(shown columns,) those that may fall less far than their unknowns could"""
 
     @cached_property
     def _by_column(self) -> tuple[Ints, Ints]:
@@ -190,8 +192,9 @@ def frame_of(cells: Cells, prior: Prior) -> Frame:
     below = every.T @ (cells.inner_value - prior.least(cells))
     plain = prior.percent is None and prior.lower is None and prior.upper is None
     ends = (below, np.full(len(below), np.inf)) if plain else None
+    raised = np.bincount(column, prior.raised(cells), len(first)) > 0
     if (own >= 0).all() and cells.wide is None:
-        return Frame(matrix, up, down, column, len(first), inside, ends)
+        return Frame(matrix, up, down, column, len(first), inside, ends, raised)
     unit = spread(cells, own < 0)
     hidden = unit.shape[1]
     bottom = np.ones(len(cells), np.bool_)
@@ -206,7 +209,9 @@ def frame_of(cells: Cells, prior: Prior) -> Frame:
     extra = hstack([(own_rows - parts @ to_cells) @ together, -(parts @ unit)])
     blank: Matrix = csr_array((matrix.shape[0], hidden), dtype=np.float64)
     matrix = vstack([hstack([matrix, blank]), extra]).tocsr()
-    return Frame(matrix, np.r_[up, np.full(hidden, np.inf)], np.r_[down, below], column, len(first), inside, ends)
+    return Frame(
+        matrix, np.r_[up, np.full(hidden, np.inf)], np.r_[down, below], column, len(first), inside, ends, raised
+    )
 
 
 WIDE = 2.0
@@ -228,9 +233,8 @@ class InnerModel:
             raise DiscretionError("levels: totals have bounds of their own")
         self._frame, self._usable = frame, usable[: frame.shown].copy()
         self._bounds, self._held = frame.bounds, np.zeros(0, np.int64)
-        self._free = free
-        self._rows = np.flatnonzero(~free)
-        """the columns that cost something, or may not differ"""
+        self._rows = np.flatnonzero(~free | frame.raised)
+        """the columns that cost something, may not differ, or may not fall as far as their unknowns"""
         self._place = np.full(frame.shown, -1, np.int64)
         self._place[self._rows] = np.arange(len(self._rows))
         self._extra: dict[int, int] = {}
@@ -238,10 +242,14 @@ class InnerModel:
         self._n, k = frame.inside.shape[1], len(self._rows)
         one = eye_array(k)
         matrix = hstack([frame.inside[self._rows], -one, one]).tocsr()
-        most = np.where(self._usable[self._rows], np.inf, 0.0)
-        bounds = np.r_[-frame.bounds[0], np.zeros(2 * k)], np.r_[frame.bounds[1], most, most]
+        up, down = (np.where(self._usable[self._rows], most, 0.0) for most in (np.inf, self._fall(self._rows)))
+        bounds = np.r_[-frame.bounds[0], np.zeros(2 * k)], np.r_[frame.bounds[1], up, down]
         costs = np.r_[np.zeros(self._n), np.tile(cost[self._rows], 2)]
         self._program = LinearProgram(matrix, bounds, (np.zeros(k), np.zeros(k)), costs)
+
+    def _fall(self, columns: Ints) -> Floats:
+        """Give how far below their values columns may lie besides what their unknowns say."""
+        return np.where(self._frame.raised[columns], self._frame.down[columns], np.inf)
 
     @staticmethod
     def suits(frame: Frame, free: Bools) -> bool:
@@ -265,7 +273,8 @@ class InnerModel:
             raise DiscretionError("levels: a cell that stays suppressed cannot be closed")
         self._usable[column] = not closed
         both = self._n + np.array([place, place + k])
-        self._program.bound(both, np.zeros(2), np.full(2, 0.0 if closed else np.inf))
+        most = np.zeros(2) if closed else np.array([np.inf, self._fall(np.array([column]))[0]])
+        self._program.bound(both, np.zeros(2), most)
 
     def hold(self, known: Ints, partly: Ints, low: Floats) -> None:
         """Let unknowns stand still, and others fall no farther than `low`, until `release`."""

@@ -125,6 +125,7 @@ class Attack:
             self._most_above[:n] = np.where(known, 0.0, above[:n])
             inside = self._cells.x.transposed.row(cell)
             rest = abs(float(self._cells.value[cell])) - float(np.maximum(floor, self._least)[inside].sum())
+            rest = min(rest, float(self.low[cell]))
             for goal in self.goals:
                 if goal.cell != cell:
                     continue

@@ -325,7 +325,7 @@ def test_groups_by_dragging_and_cut_points_by_keys(browser: Any, server: Server,
     slider.press("ArrowRight")
     assert int(slider.input_value()) == before + 1
     person.click("button", "Preview")
-    assert person.page.get_by_text(f">= {before + 1}").count()
+    person.page.get_by_text(f">= {before + 1}").first.wait_for()
     assert not person.complaints
 
 

@@ -486,6 +486,8 @@ def _joined(
             hidden += [row for row in np.split(rest.indices.astype(np.int64), rest.indptr[1:-1]) if len(row)]
         divisions += [_division(one.cells, table, at[:, number]) for table in one.cells.tables]
     names = tuple(one.name for one in used)
+    if cells.response.frequency:
+        notes = [*notes, "that somebody is in each count an earlier table lists is not used against it"]
     return Beside(source, at[:, 0], Forms.stack(parts), tuple(divisions), names, tuple(notes), tuple(hidden))
 
 

@@ -125,3 +125,18 @@ def test_adjustment_does_not_depend_on_the_unit(weight: Any) -> None:
         assert found.cost == pytest.approx(
             plain.cost * (1 if weight == "relative" else unit), rel=0.06
         )  # the gap allowed
+
+
+def test_a_program_that_is_not_done_in_time_moves_nothing_and_goes_on_later() -> None:
+    """A hundred and fifty suppressed rows and columns: the deviations of the cells add up to 0 everywhere."""
+    size = 150
+    rows, columns = np.divmod(np.arange(size * size), size)
+    entries = (np.ones(2 * size * size), (np.r_[rows, size + columns], np.tile(np.arange(size * size), 2)))
+    sums = csr_array(entries, shape=(2 * size, size * size))
+    ends, still = np.full(size * size, 5.0), np.zeros(2 * size)
+    program = LinearProgram(sums, (-ends, ends), (still, still), np.zeros(size * size), primal=True)
+    objective = np.random.default_rng(0).random(size * size)
+    found, endless = program.farthest(objective, seconds=0.0)
+    assert not found.any() and not endless
+    best, _ = program.farthest(objective)
+    assert objective @ best > 0 and program.missed(best) < 1e-6 and (np.abs(best) <= 5).all()

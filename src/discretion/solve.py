@@ -122,15 +122,20 @@ class LinearProgram:
         """What the last objective of `farthest` gains by a unit more of each variable, with the sign of a minimum."""
         return np.asarray(self._solver.getSolution().col_dual, np.float64) * self._most
 
-    def farthest(self, objective: Floats) -> tuple[Floats, bool]:
+    def farthest(self, objective: Floats, seconds: float = np.inf) -> tuple[Floats, bool]:
         """Give the variables that make an objective largest, and whether they are a direction without end.
 
-        There must be a solution. Variables are clipped to their bounds.
+        There must be a solution. Variables are clipped to their bounds. All are 0 where the time did not suffice.
         """
         every = np.arange(len(self.low), dtype=np.int32)
         self._most = float(np.abs(objective).max(initial=0.0)) or 1.0
         self._solver.changeColsCost(len(every), every, -objective / self._most)
+        limit = self._solver.getRunTime() + max(seconds, 0.01)
+        self._solver.setOptionValue("time_limit", limit)
         self._solver.run()
+        self._solver.setOptionValue("time_limit", np.inf)
+        if self._solver.getModelStatus() == self._statuses.kTimeLimit:
+            return np.zeros(len(every)), False
         found = self._extreme()
         return self._again() if found is None else found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
@@ -494,10 +495,11 @@ class Attacker:
             np.minimum.at(high, whole.A.indices, room[rows] + whole.low[whole.A.indices])
         return whole.low, high
 
-    def push(self, objective: Floats) -> Found:
+    def push(self, objective: Floats, end: float = np.inf) -> Found:
         """Give a table that makes an objective over the unknowns largest, part by part.
 
-        Parts that the objective does not touch, and those in which it has no end, stay as they are.
+        Parts that the objective does not touch, those in which it has no end, and those that are not done when the
+        clock (`time.monotonic`) says `end`, stay as they are.
         """
         z, ray = np.zeros(self.system.size), np.zeros(self.system.size)
         loose = self._open & (objective != 0)
@@ -507,7 +509,7 @@ class Attacker:
         missed = 0.0
         for number in np.unique(self.system.block[(objective != 0) & ~self._open]).tolist():
             block = self.part(number)
-            found, endless = block.farthest(objective[block.unknowns])
+            found, endless = block.farthest(objective[block.unknowns], end - time.monotonic())
             self.solved += 1
             if endless:
                 ray[block.unknowns] = found / np.abs(found).max()

@@ -418,6 +418,11 @@ class Clock:
         return self.seconds is not None and self.spent > self.seconds
 
     @property
+    def end(self) -> float:
+        """What `time.monotonic` says when the time is used up."""
+        return np.inf if self.seconds is None else self.start + self.seconds
+
+    @property
     def spent(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self.start
@@ -458,7 +463,8 @@ def push_many(attacker: Attacker, targets: Targets, clock: Clock, patience: int 
         rise = rng.random(total) / np.maximum(targets.upper, EXACT * targets.scale) * up
         fall = rng.random(total) / np.maximum(targets.lower, EXACT * targets.scale) * down
         both = targets.either & (rng.random(total) < 0.5)
-        targets.see(attacker.push(turned @ (np.where(both, 0.0, rise) - np.where(targets.either & ~both, 0.0, fall))))
+        weights = np.where(both, 0.0, rise) - np.where(targets.either & ~both, 0.0, fall)
+        targets.see(attacker.push(turned @ weights, clock.end))
         decided = left - int(sum(side.sum() for side in targets.open_at(slice(None))))
         stalled = stalled + 1 if decided <= FEW * left else 0
 

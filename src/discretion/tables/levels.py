@@ -256,7 +256,7 @@ class InnerModel:
         """Tell whether the program over inner cells is the smaller one."""
         if frame.bounds is None:
             return False
-        entries = int(np.diff(frame.inside.indptr)[~free].sum())
+        entries = int(np.diff(frame.inside.indptr)[~free | frame.raised].sum())
         return entries <= WIDE * int(frame.sums.nnz)
 
     def price(self, columns: Ints, cost: Floats) -> None:
